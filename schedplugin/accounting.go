@@ -45,13 +45,6 @@ func (a *accounting) of(snapshot *pools.Snapshot) *pools.Snapshot {
 	return snapshot
 }
 
-// accounts are those of the nodes of a cycle.
-type accounts struct {
-	once   sync.Once
-	opened *nodeallocatable.Accounts
-	status *fwk.Status
-}
-
 // notRecorded is why devices for extended resources cannot stand for resources of their node: the API server accepts only what
 // is taken by claims that the spec of the pod names.
 const notRecorded = refusal.Short + "devices for extended resources stand for CPU or other resources of their node, which cannot be recorded in the status of a pod"
@@ -82,14 +75,13 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	if slices == nil {
 		return nil
 	}
-	of := &c.accounts
-	if c.preemption.Supposes() {
-		of = &accounts{} // what is found out is not for the scheduler
+	open := c.accounts
+	if c.preemption.Supposes() { // what is found out is not for the scheduler
+		open = func() (*nodeallocatable.Accounts, *fwk.Status) { return p.openAccounts(ctx, c, pod) }
 	}
-	of.once.Do(func() { of.opened, of.status = p.openAccounts(ctx, c, pod) })
-	status := of.status
+	opened, status := open()
 	if status.IsSuccess() {
-		status = of.opened.Check(ctx, nodeInfo, chosen, slices)
+		status = opened.Check(ctx, nodeInfo, chosen, slices)
 	}
 	switch {
 	case status.Code() == fwk.Error:
@@ -100,7 +92,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	case c.preemption.Supposes():
 		return nil
 	}
-	if err := of.opened.Publish(state); err != nil {
+	if err := opened.Publish(state); err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
 	return nil

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
-
-	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // attached has devices that have to be attached before a pod is bound.
@@ -68,7 +66,7 @@ func TestPreBindWaitsForDevices(t *testing.T) {
 		t.Errorf("status after a failure: %v", status)
 	}
 
-	w = newWorld(t, setting{objects: objects(), args: &config.DrayArgs{BindingTimeout: &metav1.Duration{Duration: time.Second}}})
+	w = newWorld(t, setting{objects: objects(), args: "bindingTimeout: 1s"})
 	status = bindWhile(w, w.attempt(podWith("p", "wanted")), func() {})
 	if status.Code() != fwk.Error || !strings.Contains(status.Message(), "device binding timeout") {
 		t.Errorf("status after the timeout: %v", status)

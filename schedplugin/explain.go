@@ -9,11 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/config"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
@@ -70,35 +73,24 @@ func (c *cycle) counted(node *corev1.Node) string {
 	return node.Name
 }
 
-// explain records an Event that sums up why no node has the devices which a pod needs.
-func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
-	p.explainTo(ctx, c.refusals.List(), "Pod "+pod.Namespace+"/"+pod.Name, corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-	})
-}
-
-// reference is what Events about a group refer to.
-func reference(group *schedulingapi.PodGroup) corev1.ObjectReference {
-	return corev1.ObjectReference{
-		APIVersion: schedulingapi.SchemeGroupVersion.String(), Kind: "PodGroup", Namespace: group.Namespace, Name: group.Name, UID: group.UID,
+// explain records an Event about a pod or its group that sums up why no node has the devices, by what was found out about a pod.
+// Of a group it says how many pods get devices together, if that is known.
+func (p *Plugin) explain(ctx context.Context, about runtime.Object, refusals []*refusal.Refusal, outlook string) {
+	recorder := p.handle.EventRecorder()
+	if recorder == nil || p.args.Explain == config.ExplainReasons || len(refusals) == 0 {
+		return
 	}
-}
-
-// explainGroup does the same for a group, by what was found out about one of its pods, and how many get devices together.
-func (p *Plugin) explainGroup(ctx context.Context, refusals []*refusal.Refusal, group *schedulingapi.PodGroup, outlook string) {
-	who := "PodGroup " + group.Namespace + "/" + group.Name
+	logger := klog.FromContext(ctx)
+	to, err := reference.GetReference(scheme.Scheme, about)
+	if err != nil {
+		logger.Error(err, "An Event has nothing to refer to")
+		return
+	}
+	who := to.Kind + " " + to.Namespace + "/" + to.Name
 	if outlook != "" {
 		who += " (" + outlook + ")"
 	}
-	p.explainTo(ctx, refusals, who, reference(group))
-}
-
-func (p *Plugin) explainTo(ctx context.Context, refusals []*refusal.Refusal, who string, about corev1.ObjectReference) {
-	recorder := p.handle.EventRecorder()
-	if recorder == nil || !p.settings.Events || len(refusals) == 0 {
-		return
-	}
-	p.notes.Tell(recorder.WithLogger(klog.FromContext(ctx)), who, about, refusals)
+	p.notes.Tell(recorder.WithLogger(logger), who, *to, refusals)
 }
 
 // What becomes of a search that was given up: it is repeated after a while, with four times

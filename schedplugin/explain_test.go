@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/dray-project/dray/schedplugin/config"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
@@ -59,8 +58,7 @@ func TestOtherNodesMayDo(t *testing.T) {
 	if reason := a.filter(0).Message(); !strings.Contains(reason, "no such key") || strings.Contains(reason, "gpu-0") {
 		t.Errorf("the reason does not tell what is wrong: %s", reason)
 	}
-	budget := int64(1)
-	w = newWorld(t, setting{args: &config.DrayArgs{FilterBudget: &budget}, objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 8), gpuClaim("wanted", 8)}})
+	w = newWorld(t, setting{args: "filterBudget: 1", objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 8), gpuClaim("wanted", 8)}})
 	a = w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices was given up after as many steps as it may take")
@@ -116,11 +114,10 @@ func TestReasonsAreRemembered(t *testing.T) {
 
 // Reasons are few, whatever happens on a thousand nodes, and have no names.
 func TestReasonsAreFew(t *testing.T) {
-	budget := int64(1)
 	for name, test := range map[string]struct {
 		slice func(node string, n int) *resourceapi.ResourceSlice
 		claim func() *resourceapi.ResourceClaim
-		args  *config.DrayArgs
+		args  string
 		want  string
 	}{
 		"incomplete": {
@@ -129,7 +126,7 @@ func TestReasonsAreFew(t *testing.T) {
 				slice.Spec.Pool.ResourceSliceCount = int64(2 + n%7)
 				return slice
 			},
-			func() *resourceapi.ResourceClaim { return wanting(resourceapi.DeviceAllocationModeAll) }, nil,
+			func() *resourceapi.ResourceClaim { return wanting(resourceapi.DeviceAllocationModeAll) }, "",
 			"claim default/wanted: request gpus: asks for all devices, but a pool cannot be used",
 		},
 		"invalid": {
@@ -138,16 +135,16 @@ func TestReasonsAreFew(t *testing.T) {
 				slice.Spec.Devices = append(slice.Spec.Devices, slice.Spec.Devices[0])
 				return slice
 			},
-			func() *resourceapi.ResourceClaim { return wanting(resourceapi.DeviceAllocationModeAll) }, nil,
+			func() *resourceapi.ResourceClaim { return wanting(resourceapi.DeviceAllocationModeAll) }, "",
 			"claim default/wanted: request gpus: asks for all devices, but a pool cannot be used",
 		},
 		"undecided": {
 			func(node string, n int) *resourceapi.ResourceSlice { return gpus(node, 8+n%50) },
-			func() *resourceapi.ResourceClaim { return gpuClaim("wanted", 8) }, &config.DrayArgs{FilterBudget: &budget}, refusal.Undecided,
+			func() *resourceapi.ResourceClaim { return gpuClaim("wanted", 8) }, "filterBudget: 1", refusal.Undecided,
 		},
 		"error of a selector": {
 			func(node string, n int) *resourceapi.ResourceSlice { return gpus(node, 1+n%5) },
-			func() *resourceapi.ResourceClaim { return selecting(gpuClaim("wanted", 1)) }, nil, "",
+			func() *resourceapi.ResourceClaim { return selecting(gpuClaim("wanted", 1)) }, "", "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

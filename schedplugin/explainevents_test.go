@@ -16,14 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // No Event is written if the settings say so. The condition of the pod has the reasons.
 func TestNoEventIsWanted(t *testing.T) {
 	w := newWorld(t, setting{
-		objects: []runtime.Object{gpuClass(), gpuClaim("wanted", 2), node("a"), gpus("a", 1)}, args: &config.DrayArgs{Explain: config.ExplainReasons},
+		objects: []runtime.Object{gpuClass(), gpuClaim("wanted", 2), node("a"), gpus("a", 1)}, args: "explain: Reasons",
 	})
 	a := w.attempt(podWith("p", "wanted"))
 	if _, status := a.place(); !status.IsRejected() {

@@ -18,6 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
@@ -159,7 +160,7 @@ func TestDeviceRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := podAsking("p", test.main...)
 			pod.Spec.InitContainers = test.init
-			requests, mappings := w.plugin.source.DeviceRequests(pod, []corev1.ResourceName{gpuResource})
+			requests, mappings := podclaims.AllExtendedRequests(pod, []corev1.ResourceName{gpuResource}, w.plugin.source.ClassOf)
 			var got []string
 			for _, r := range requests {
 				got = append(got, fmt.Sprintf("%s:%d", r.Name, r.Exactly.Count))

@@ -23,7 +23,7 @@ import (
 // are devices for the others. Devices are chosen later, in Reserve, for the one node that
 // is taken.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
-	if !p.enabled() || p.resizing(pod) {
+	if p.resizing(pod) {
 		return nil
 	}
 	c, err := cycleOf(state)
@@ -104,12 +104,7 @@ func (p *Plugin) uselessness(claim *claimstate.Claim, node *corev1.Node) string 
 }
 
 func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
-	for i := range allocation.Devices.Results {
-		if len(allocation.Devices.Results[i].SkipNodeOperations) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.SkipNodeOperations) > 0 })
 }
 
 // allocatable looks for devices on a node. The status is nil if there are.

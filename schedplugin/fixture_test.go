@@ -5,7 +5,6 @@ package schedplugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -36,7 +35,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/dray-project/dray/internal/dev/fakeapi"
-	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // everything has the features on that do not need a pod group.
@@ -73,7 +71,7 @@ type world struct {
 // setting is what a world starts with.
 type setting struct {
 	features feature.Features // zero: everything
-	args     *config.DrayArgs
+	args     string           // DrayArgs as YAML, empty for none
 	objects  []runtime.Object
 	groups   []*schedulingapi.PodGroup
 	members  []*corev1.Pod // of the groups
@@ -103,7 +101,7 @@ func newWorld(t testing.TB, s setting) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.plugin, err = NewWithFeatures(ctx, encode(t, s.args), handle, s.features)
+	w.plugin, err = NewWithFeatures(ctx, encoded(s.args), handle, s.features)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,16 +150,12 @@ type recorder struct{ *events.FakeRecorder }
 
 func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
 
-func encode(t testing.TB, args *config.DrayArgs) runtime.Object {
-	t.Helper()
-	if args == nil {
+// encoded are arguments as the scheduler hands them on.
+func encoded(args string) runtime.Object {
+	if args == "" {
 		return nil
 	}
-	raw, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &runtime.Unknown{Raw: raw}
+	return &runtime.Unknown{Raw: []byte(args)}
 }
 
 func newDRAManager(t testing.TB, ctx context.Context, client *fake.Clientset, factory informers.SharedInformerFactory, extended bool) *dynamicresources.DefaultDRAManager { //nolint:revive // t comes first in tests

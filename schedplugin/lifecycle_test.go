@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 )
 
 // A pod with a claim takes two writes: the finalizer, and the status with allocation and
@@ -89,5 +90,41 @@ func TestLedgerFollowsClaims(t *testing.T) {
 	expect(t, status, fwk.Success, "")
 	if got, want := devicesOf(w.claim("three")), []string{"a/gpu-1"}; !slices.Equal(got, want) {
 		t.Errorf("devices %v, want %v", got, want)
+	}
+}
+
+// Without dynamic resource allocation the plugin has nothing to say about a pod, at any extension point.
+func TestSwitchedOff(t *testing.T) {
+	w := newWorld(t, setting{
+		features: feature.Features{EnableDRAPrioritizedList: true},
+		objects:  []runtime.Object{node("a"), gpuClass(), gpus("a", 1), gpuClaim("wanted", 2)},
+	})
+	a, p := w.attempt(podWith("p", "wanted")), w.plugin
+	expect(t, p.PreEnqueue(w.ctx, a.pod), fwk.Success, "")
+	if events, err := p.EventsToRegister(w.ctx); err != nil || events != nil {
+		t.Errorf("events %v, error %v", events, err)
+	}
+	if signed, status := p.SignPod(w.ctx, a.pod); signed != nil || !status.IsSuccess() {
+		t.Errorf("it signs %v: %v", signed, status)
+	}
+	expect(t, a.preFilter(), fwk.Skip, "")
+	other := a.wrap(podWith("other", "wanted"))
+	expect(t, p.AddPod(w.ctx, a.state, a.pod, other, w.nodes[0]), fwk.Success, "")
+	expect(t, p.RemovePod(w.ctx, a.state, a.pod, other, w.nodes[0]), fwk.Success, "")
+	expect(t, a.filter(0), fwk.Success, "")
+	_, status := p.PostFilter(w.ctx, a.state, a.pod, nil)
+	expect(t, status, fwk.Unschedulable, "")
+	_, status = p.PodGroupPostFilter(w.ctx, nil, nil, nil)
+	expect(t, status, fwk.Unschedulable, "")
+	if score, status := p.Score(w.ctx, a.state, a.pod, w.nodes[0]); score != 0 || !status.IsSuccess() {
+		t.Errorf("score %d: %v", score, status)
+	}
+	expect(t, p.Reserve(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	p.Unreserve(w.ctx, a.state, a.pod, "a")
+	_, status = p.PreBindPreFlight(w.ctx, a.state, a.pod, "a")
+	expect(t, status, fwk.Skip, "")
+	expect(t, p.PreBind(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	if allocation := w.claim("wanted").Status.Allocation; allocation != nil {
+		t.Errorf("allocation %v", allocation)
 	}
 }

@@ -45,7 +45,7 @@ const programs = 1024
 // concurrent use, as the framework requires.
 type Plugin struct {
 	features feature.Features
-	settings config.Settings
+	args     *config.DrayArgs
 	handle   fwk.Handle
 	dra      fwk.SharedDRAManager
 	source   claimstate.Source
@@ -59,7 +59,6 @@ type Plugin struct {
 	model  *model.Model
 	writer *binding.Writer
 	pods   claimstate.Index
-	rival  *rival
 	hints  *wake.Hints
 	notes  *refusal.Notes
 	// accounting is of devices that stand for resources of nodes.
@@ -69,8 +68,9 @@ type Plugin struct {
 	endings    *refusal.Endings
 	// stopped is an error once the scheduler ends.
 	stopped func() error
-	// queued reports whether there is a scheduling queue.
-	queued func() bool
+	// queued reports whether there is a scheduling queue, and rivalLate whether the in-tree plugin is in use once
+	// the first pod comes: whoever makes frameworks one by one may not ask for events.
+	queued, rivalLate func() bool
 	// groups plans devices for pods that are scheduled together.
 	groups *podgroup.Groups
 	// reasons are those of nodes.
@@ -99,19 +99,18 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 
 // NewWithFeatures is New for those who decide themselves which features are on.
 func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
-	if !features.EnableDynamicResourceAllocation {
-		return &Plugin{}, nil
-	}
-	settings, err := config.Decode(args, features)
+	decoded, err := config.Decode(args, features)
 	if err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w", Name, err)
 	}
-	switches, err := config.OpenSwitches(settings.SwitchesFile)
+	if !features.EnableDynamicResourceAllocation {
+		return &Plugin{args: decoded}, nil
+	}
+	switches, err := config.OpenSwitches(decoded.SwitchesFile)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	rival := newRival(handle)
-	if rival.present() {
+	if hasRival(handle) {
 		return nil, errRival
 	}
 	pods, err := claimstate.NewIndex(handle)
@@ -129,7 +128,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	}
 	p := &Plugin{
 		features: features,
-		settings: settings,
+		args:     decoded,
 		handle:   handle,
 		dra:      handle.SharedDRAManager(),
 		source: claimstate.Source{
@@ -139,10 +138,9 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		},
 		model:   state,
 		pods:    pods,
-		rival:   rival,
 		endings: refusal.NewEndings(),
 		stopped: ctx.Err,
-		notes:   refusal.NewNotes(ctx, handle.SharedDRAManager(), settings.Limits),
+		notes:   refusal.NewNotes(ctx, handle.SharedDRAManager(), decoded.Events),
 		reasons: refusal.NewReasons(),
 	}
 	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
@@ -157,12 +155,14 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		Source:     p.source,
 		Model:      state,
 		Conditions: p.bindingConditions(),
-		Timeout:    settings.BindingTimeout,
+		Timeout:    decoded.BindingTimeout.Duration,
 		Doubt:      p.tellDoubt,
 		Profile:    handle.ProfileName(),
 	}
-	p.queued = sync.OnceValue(p.hasQueue)
-	p.makeAllocators()
+	p.queued, p.rivalLate = sync.OnceValue(p.hasQueue), sync.OnceValue(func() bool { return hasRival(handle) })
+	if err := p.makeAllocators(); err != nil {
+		return nil, err
+	}
 	p.preemption = p.newPreemption(switches)
 	p.groups = p.newGroups()
 	go switches.Follow(ctx)
@@ -191,7 +191,7 @@ func (p *Plugin) newGroups() *podgroup.Groups {
 		Source:     p.source,
 		Preemption: p.preemption,
 		Allocators: append([]*allocator.Allocator{p.supposing}, p.patient[:]...),
-		Budget:     p.settings.FilterBudget,
+		Budget:     p.args.FilterBudget,
 		Patience:   p.patience,
 		Nodes:      p.nodesInPlacement,
 		Collect: func(logger klog.Logger, pod *corev1.Pod, group *podgroup.Cycle) ([]*claimstate.Claim, []corev1.ResourceName, bool) {
@@ -209,13 +209,17 @@ func (p *Plugin) newGroups() *podgroup.Groups {
 }
 
 // makeAllocators makes the allocators, which share what they remember.
-func (p *Plugin) makeAllocators() {
+func (p *Plugin) makeAllocators() error {
+	policy, err := allocator.PolicyNamed(p.args.Policy)
+	if err != nil {
+		return err
+	}
 	options := allocator.Options{
 		Features: coreFeatures(p.features),
 		ShareID:  uuid.NewUUID,
-		Policy:   p.settings.Policy,
-		Topology: p.settings.Topology,
-		Budget:   p.settings.FilterBudget,
+		Policy:   policy,
+		Topology: p.args.Topology,
+		Budget:   p.args.FilterBudget,
 		Memory:   allocator.NewMemory(allocator.MemoryOptions{Programs: cel.NewCache(programs)}),
 	}
 	p.core, p.supposing = allocator.New(options), allocator.New(options)
@@ -223,6 +227,7 @@ func (p *Plugin) makeAllocators() {
 		options.Budget *= 4
 		p.patient[i] = allocator.New(options)
 	}
+	return nil
 }
 
 // ClaimChanges is what the ResourceClaimTracker of a simulator should be: the plugin looks only at
@@ -247,6 +252,8 @@ func observing(ctx context.Context, handle fwk.Handle, gates pools.Gates) (*mode
 // Name implements Plugin of the framework.
 func (p *Plugin) Name() string { return Name }
 
+// enabled reports whether dynamic resource allocation is on. If not, PreFilter keeps no state, as for pods without claims, and then no
+// later extension point has anything to do.
 func (p *Plugin) enabled() bool { return p.model != nil }
 
 // bindingConditions reports whether devices may have to be prepared before a pod is bound.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/schedplugin/config"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
@@ -32,9 +33,8 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		return nil, failed(logger, err)
 	}
 	if invalid, why := tried.Invalid(); invalid != nil {
-		if p.settings.Events {
-			about := reference(invalid)
-			p.event(ctx, &about, corev1.EventTypeWarning, "InvalidConstraint", "%s", why)
+		if p.args.Explain != config.ExplainReasons {
+			p.event(ctx, invalid, corev1.EventTypeWarning, "InvalidConstraint", "%s", why)
 		}
 		return nil, unresolvable(logger, why)
 	}
@@ -131,7 +131,7 @@ func (p *Plugin) explainFor(ctx context.Context, tried *podgroup.Cycle, group fw
 		}
 		p.conclude(ctx, c, pod, refusals)
 		if !explained && len(refusals) > 0 {
-			p.explainGroup(ctx, refusals, group.GetPodGroup(), outlook)
+			p.explain(ctx, group.GetPodGroup(), refusals, outlook)
 			explained = true
 		}
 	}

@@ -11,19 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
-
-	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // The arguments decide which devices of a node a pod gets.
 func TestPolicyOfDevices(t *testing.T) {
 	for name, test := range map[string]struct {
-		args *config.DrayArgs
-		want string
+		args, want string
 	}{
-		"by default":  {nil, "gpu-0"},
-		"least waste": {&config.DrayArgs{Policy: "LeastWaste"}, "gpu-1"},
-		"topology":    {&config.DrayArgs{Topology: []resourceapi.FullyQualifiedName{"gpu.example.com/numa"}}, "gpu-2"},
+		"by default":  {"", "gpu-0"},
+		"least waste": {"policy: LeastWaste", "gpu-1"},
+		"topology":    {"topology: [gpu.example.com/numa]", "gpu-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slice, claim := gpus("a", 4), gpuClaim("claim", 1)

@@ -36,7 +36,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nil, unresolvable(logger, preempt.Waits)
 	}
 	p.conclude(ctx, c, pod, c.refusals.List())
-	p.explain(ctx, c, pod)
+	p.explain(ctx, pod, c.refusals.List(), "")
 	if c.undecided.Load() {
 		return nil, unresolvable(logger, undecided)
 	}

@@ -17,9 +17,6 @@ import (
 // PreBindPreFlight says whether PreBind has anything to do.
 func (p *Plugin) PreBindPreFlight(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	result := &fwk.PreBindPreFlightResult{AllowParallel: true}
-	if !p.enabled() {
-		return result, fwk.NewStatus(fwk.Skip)
-	}
 	c, err := cycleOf(state)
 	if err != nil {
 		return result, failed(klog.FromContext(ctx), err)
@@ -34,9 +31,6 @@ func (p *Plugin) PreBindPreFlight(ctx context.Context, state fwk.CycleState, _ *
 // have to get ready first. After a failure the framework calls Unreserve, and the pod is
 // scheduled again.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if !p.enabled() {
-		return nil
-	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName))
 	c, err := cycleOf(state)
 	if err != nil {

@@ -6,6 +6,7 @@ package schedplugin
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/nodeallocatable"
 	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
@@ -29,7 +31,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
-	if p.rival.presentLate() { // frameworks that are made one by one can have it added late
+	if p.rivalLate() { // frameworks that are made one by one can have it added late
 		return nil, failed(logger, errRival)
 	}
 	c := newCycle()
@@ -49,7 +51,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if c.idle() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if status := p.prepare(logger, c, pod); status != nil {
+	if status := p.prepare(ctx, logger, c, pod); status != nil {
 		return nil, status
 	}
 	if reason, code := c.member.Plan(ctx, nodes); reason != "" {
@@ -67,9 +69,6 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 // AddPod implements PreFilterExtensions: it takes back that a pod was removed, or sets the
 // devices aside that a pod will need which is nominated to the node.
 func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
-	if !p.enabled() {
-		return nil
-	}
 	c, err := cycleOf(state)
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
@@ -83,9 +82,6 @@ func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 // RemovePod implements PreFilterExtensions: the devices come free that the pod alone uses. It fails, which ends preemption,
 // where the pod must not be taken off its node: the one that is being scheduled may fit without.
 func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
-	if !p.enabled() {
-		return nil
-	}
 	c, err := cycleOf(state)
 	switch {
 	case err != nil:
@@ -175,7 +171,7 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *podgrou
 
 // prepare looks at the cluster, if there is anything to allocate or to account for, and compiles what is the
 // same for all nodes.
-func (p *Plugin) prepare(logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Status {
+func (p *Plugin) prepare(ctx context.Context, logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Status {
 	if c.plain = (&variant{}); len(c.unallocated()) == 0 && !p.features.EnableDRANodeAllocatableResources {
 		return nil
 	}
@@ -187,6 +183,7 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Sta
 	metrics.Observed(start, view.State.Snapshot().Len(), view.Claims)
 	if p.features.EnableDRANodeAllocatableResources {
 		c.devices = p.accounting.of(view.State.Snapshot())
+		c.accounts = sync.OnceValues(func() (*nodeallocatable.Accounts, *fwk.Status) { return p.openAccounts(ctx, c, pod) })
 	}
 	if len(c.unallocated()) == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	if !p.enabled() {
 		return nil, nil
 	}
-	if p.rival.present() { // now all profiles have been made
+	if hasRival(p.handle) { // now all profiles have been made
 		return nil, errRival
 	}
 	events := p.hints.Events()

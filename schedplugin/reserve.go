@@ -26,9 +26,6 @@ import (
 // Reserve chooses the devices on the node that was taken. From now on they count as in use
 // for all other pods. PreBind makes it known to the API server.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if !p.enabled() {
-		return nil
-	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName))
 	c, err := cycleOf(state)
 	if err != nil {
@@ -187,9 +184,6 @@ func allocate(ctx context.Context, problem *allocator.Problem, usage *pools.Stat
 // Unreserve takes back what Reserve and PreBind did. It may be called more than once, and
 // without either of them.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
-	if !p.enabled() {
-		return
-	}
 	c, err := cycleOf(state)
 	if err != nil {
 		return

@@ -6,13 +6,10 @@ package schedplugin
 import (
 	"context"
 	"errors"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
 	"github.com/dray-project/dray/schedplugin/internal/foreign"
@@ -21,24 +18,6 @@ import (
 
 // errRival refuses what would otherwise give a device away twice.
 var errRival = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight. Disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
-
-// rival finds out whether the in-tree plugin is in use in any profile of the scheduler.
-type rival struct {
-	pods cache.SharedIndexInformer
-	once sync.Once
-	late bool
-}
-
-func newRival(handle fwk.Handle) *rival {
-	return &rival{pods: handle.SharedInformerFactory().Core().V1().Pods().Informer()}
-}
-
-// presentLate looks for it once more before the first pod: whoever makes frameworks one by
-// one may not ask for events.
-func (r *rival) presentLate() bool {
-	r.once.Do(func() { r.late = r.present() })
-	return r.late
-}
 
 // watchForeign returns what notices allocations of another scheduler, nil where claims have no informer.
 func (p *Plugin) watchForeign(ctx context.Context) (*foreign.Watch, error) {

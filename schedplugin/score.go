@@ -15,9 +15,9 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/scoring"
 )
 
-// Score prefers nodes by the weights of the settings.
+// Score prefers nodes by the weights of the arguments.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	if !p.enabled() || p.settings.Weights == (config.Weights{}) {
+	if p.args.Scoring == (config.ScoringArgs{}) {
 		return 0, nil
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
@@ -37,7 +37,7 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 }
 
 func (p *Plugin) score(ctx context.Context, c *cycle, suited *suitable) (int64, error) {
-	w := p.settings.Weights
+	w := p.args.Scoring
 	if w.OnlyLists() && !scoring.Prioritizes(c.claims) {
 		return 0, nil
 	}
@@ -55,7 +55,7 @@ func (p *Plugin) score(ctx context.Context, c *cycle, suited *suitable) (int64, 
 			return 0, err
 		}
 	}
-	sum := w.Lists*scoring.Share(earned, most) + w.Packing*o.Usage() + w.Spreading*(scoring.PerMille-o.Usage()) + w.Thrift*o.Thrift()
+	sum := w.PrioritizedLists*scoring.Share(earned, most) + w.Packing*o.Usage() + w.Spreading*(scoring.PerMille-o.Usage()) + w.LeastWaste*o.Thrift()
 	return sum / w.Sum(), nil
 }
 
@@ -64,8 +64,5 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore scales scores to the range that the framework expects.
 func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	if !p.enabled() {
-		return nil
-	}
 	return helper.DefaultNormalizeScore(fwk.MaxScore, false, scores)
 }

@@ -11,9 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
-
-	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // scores runs Filter and Score on all nodes. Nodes that do not suit have -1.
@@ -69,14 +66,14 @@ func TestScoreOfUsage(t *testing.T) {
 	objects := []runtime.Object{
 		node("a"), node("b"), gpuClass(), gpus("a", 4), gpus("b", 4), gpuClaim("wanted", 1), held(gpuClaim("busy", 2), "b", "gpu-0", "gpu-3"),
 	}
-	for scoring, want := range map[*config.ScoringArgs]string{
-		{PrioritizedLists: ptr.To[int32](0), Packing: 1}:   "[250 750]",
-		{PrioritizedLists: ptr.To[int32](0), Spreading: 7}: "[750 250]",
-		{PrioritizedLists: ptr.To[int32](0)}:               "[0 0]",
+	for scoring, want := range map[string]string{
+		"packing: 1":   "[250 750]",
+		"spreading: 7": "[750 250]",
+		"packing: 0":   "[0 0]",
 	} {
-		w := newWorld(t, setting{objects: objects, args: &config.DrayArgs{Scoring: scoring}})
+		w := newWorld(t, setting{objects: objects, args: "scoring: {prioritizedLists: 0, " + scoring + "}"})
 		if got := fmt.Sprint(w.attempt(podWith("p", "wanted")).scores()); got != want {
-			t.Errorf("%+v: scores %s, want %s", scoring, got, want)
+			t.Errorf("%s: scores %s, want %s", scoring, got, want)
 		}
 	}
 }
@@ -87,7 +84,7 @@ func TestScoreOfWaste(t *testing.T) {
 	objects := []runtime.Object{node("a"), node("b"), gpuClass(), gpuClaim("wanted", 1), held(gpuClaim("busy", 1), "b", "half-0")}
 	objects = append(objects, fresh...)
 	objects = append(objects, opened...)
-	w := newWorld(t, setting{objects: objects, args: &config.DrayArgs{Scoring: &config.ScoringArgs{PrioritizedLists: ptr.To[int32](0), LeastWaste: 1}}})
+	w := newWorld(t, setting{objects: objects, args: "scoring: {prioritizedLists: 0, leastWaste: 1}"})
 	// On a, half-0 takes the whole device along: one of three is lost. On b, nothing is.
 	if got := fmt.Sprint(w.attempt(podWith("p", "wanted")).scores()); got != "[667 1000]" {
 		t.Errorf("scores %s", got)

@@ -17,6 +17,7 @@ import (
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/nodeallocatable"
 	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
@@ -57,9 +58,10 @@ type findings struct {
 	// nodes are those of the cluster, with their pods.
 	nodes []fwk.NodeInfo
 
-	// devices are set if some of them stand for resources of their node, and have to be accounted for.
+	// devices are set if some of them stand for resources of their node, and have to be accounted for. Accounts opens the accounts of
+	// the pod, once.
 	devices  *pools.Snapshot
-	accounts accounts
+	accounts func() (*nodeallocatable.Accounts, *fwk.Status)
 	// recorded is set if the status of the pod says what its devices take of the node.
 	recorded bool
 

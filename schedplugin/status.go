@@ -55,10 +55,10 @@ func (p *Plugin) event(ctx context.Context, about runtime.Object, kind, reason, 
 
 // limit bounds the time for one node.
 func (p *Plugin) limit(ctx context.Context, c *cycle) context.Context {
-	if p.settings.FilterTimeout <= 0 {
+	if p.args.FilterTimeout.Duration <= 0 {
 		return ctx
 	}
-	return &timeLimit{Context: ctx, limit: p.settings.FilterTimeout << c.patience}
+	return &timeLimit{Context: ctx, limit: p.args.FilterTimeout.Duration << c.patience}
 }
 
 // timeLimit is a context which is asked, and never waited for: it needs no timer, of which

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -18,7 +19,7 @@ import (
 
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &Plugin{settings: config.Settings{FilterTimeout: time.Millisecond}}
+		p := &Plugin{args: &config.DrayArgs{FilterTimeout: &metav1.Duration{Duration: time.Millisecond}}}
 		cause := errors.New("cause")
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx := p.limit(parent, newCycle())
@@ -47,7 +48,7 @@ func TestTimeLimit(t *testing.T) {
 		if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
 			t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
 		}
-		if p.settings.FilterTimeout = 0; p.limit(parent, newCycle()) != parent {
+		if p.args.FilterTimeout.Duration = 0; p.limit(parent, newCycle()) != parent {
 			t.Error("no limit is a limit")
 		}
 	})
@@ -56,7 +57,7 @@ func TestTimeLimit(t *testing.T) {
 // A node for which the time does not suffice is refused for that reason, and nothing is preempted.
 func TestFilterTakesTooLong(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 4), gpuClaim("wanted", 1)}})
-	w.plugin.settings.FilterTimeout = time.Nanosecond
+	w.plugin.args.FilterTimeout.Duration = time.Nanosecond
 	a := w.attempt(podWith("pod", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices took too long")

@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // Devices are set aside, and freed by preemption, unless that is switched off. It can be
@@ -20,7 +18,7 @@ import (
 func TestSwitches(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "switches.yaml")
 	low := withPriority(podWith("low", "of-low"), 1)
-	w := newWorld(t, setting{args: &config.DrayArgs{SwitchesFile: file}, objects: []runtime.Object{
+	w := newWorld(t, setting{args: "switchesFile: " + file, objects: []runtime.Object{
 		gpuClass(), gpus("a", 1), gpus("b", 1), gpuClaim("wanted", 1), gpuClaim("of-nominated", 1),
 		reservedBy(held(gpuClaim("of-low", 1), "a", "gpu-0"), low),
 	}})

@@ -20,7 +20,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/schedplugin/config"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
@@ -127,8 +126,7 @@ func (r *rig) writtenOf(reason string) int {
 
 // impatientWorld has a node on which a search for ofOneGroup("wanted") is given up.
 func impatientWorld(t *testing.T, features func(*setting), objects ...runtime.Object) *world {
-	budget := int64(8)
-	s := setting{args: &config.DrayArgs{FilterBudget: &budget}, objects: append(objects, gpuClass(), ofOneGroup("wanted"))}
+	s := setting{args: "filterBudget: 8", objects: append(objects, gpuClass(), ofOneGroup("wanted"))}
 	if features != nil {
 		features(&s)
 	}

@@ -32,9 +32,9 @@ import (
 // each profile, before it is used. There is no other trace of it that profiles share.
 const rivalIndex = "schedulerPodResourceClaim-"
 
-// present looks for it. It must not be called while pods are being scheduled.
-func (r *rival) present() bool {
-	for name := range r.pods.GetIndexer().GetIndexers() {
+// hasRival finds out whether the in-tree plugin is in use in any profile of the scheduler. It must not be called while pods are being scheduled.
+func hasRival(handle fwk.Handle) bool {
+	for name := range handle.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().GetIndexers() {
 		if strings.HasPrefix(name, rivalIndex) {
 			return true
 		}

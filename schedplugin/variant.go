@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
@@ -142,7 +143,7 @@ func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*
 		// PostFilter deletes it. Whether it could be used is more than Filter can tell.
 		return nil, "the claim for extended resources of an earlier attempt has to be deleted first"
 	}
-	names, missing := p.source.FromDevices(c.extended, nodeInfo.Node())
+	names, missing := podclaims.FromDevices(c.extended, nodeInfo.Node(), p.source.ClassOf)
 	if missing != "" {
 		return nil, fmt.Sprintf("the node does not have %s", missing)
 	}
@@ -165,7 +166,7 @@ func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim,
 		return known
 	}
 	object := *special.Object
-	requests, mappings := p.source.DeviceRequests(pod, names)
+	requests, mappings := podclaims.AllExtendedRequests(pod, names, p.source.ClassOf) // a class may be gone since
 	object.Spec.Devices.Requests = requests
 	v := p.compile(c, &object, mappings)
 	if c.variants == nil {

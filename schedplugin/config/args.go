@@ -15,12 +15,12 @@ const (
 )
 
 // DrayArgs are the arguments of the plugin, in pluginConfig of a scheduler configuration.
-// Fields which are not set have defaults.
+// Decode gives fields their defaults that are not set, or null.
 type DrayArgs struct {
 	metav1.TypeMeta `json:",inline"`
 	// FilterBudget is the number of search steps for a pod on one node, after which the
 	// node counts as unsuitable. Default: 200000.
-	FilterBudget *int64 `json:"filterBudget,omitempty"`
+	FilterBudget int64 `json:"filterBudget,omitempty"`
 	// FilterTimeout is the time for a pod on one node, after which the node counts as
 	// unsuitable; zero for no limit. Default: 10s. It needs the feature
 	// DRASchedulerFilterTimeout.
@@ -36,13 +36,13 @@ type DrayArgs struct {
 	// important first, as Options.Topology of package allocator. Default: none, as kube-scheduler.
 	Topology []resourceapi.FullyQualifiedName `json:"topology,omitempty"`
 	// Scoring says which nodes are preferred.
-	Scoring *ScoringArgs `json:"scoring,omitempty"`
+	Scoring ScoringArgs `json:"scoring,omitzero"`
 	// Explain says how much is told about pods that do not get devices. Event, the default,
 	// sums up all nodes in an Event of the pod. Reasons only gives the short reason for each
 	// node that the scheduler adds up itself.
 	Explain string `json:"explain,omitempty"`
 	// Events limits how many Events are written about pods that do not get devices.
-	Events *EventLimits `json:"events,omitempty"`
+	Events EventLimits `json:"events,omitzero"`
 	// SwitchesFile is the path of a file with Switches, which is read again every five seconds.
 	// Default: none, everything is on.
 	SwitchesFile string `json:"switchesFile,omitempty"`
@@ -52,13 +52,13 @@ type DrayArgs struct {
 // is over the limit is said with a later attempt.
 type EventLimits struct {
 	// QPS is how many Events the scheduler writes per second in the long run. Default: 5.
-	QPS *float64 `json:"qps,omitempty"`
+	QPS float64 `json:"qps,omitempty"`
 	// Burst is how many it writes at once. Default: 100.
-	Burst *int32 `json:"burst,omitempty"`
+	Burst int32 `json:"burst,omitempty"`
 	// PodPeriod is after how long one more Event about a pod may be written. Default: 5m.
 	PodPeriod *metav1.Duration `json:"podPeriod,omitempty"`
 	// PodBurst is how many Events about a pod are written at once. Default: 3.
-	PodBurst *int32 `json:"podBurst,omitempty"`
+	PodBurst int32 `json:"podBurst,omitempty"`
 }
 
 // ScoringArgs are weights, from 0 to 100. A node gets the weighted mean of what speaks for
@@ -66,15 +66,23 @@ type EventLimits struct {
 type ScoringArgs struct {
 	// PrioritizedLists prefers nodes that serve prioritized lists with earlier alternatives.
 	// Default: 1. It needs the feature DRAPrioritizedList.
-	PrioritizedLists *int32 `json:"prioritizedLists,omitempty"`
+	PrioritizedLists int64 `json:"prioritizedLists,omitempty"`
 	// Packing prefers nodes of whose devices most are in use. Default: 0.
-	Packing int32 `json:"packing,omitempty"`
+	Packing int64 `json:"packing,omitempty"`
 	// Spreading prefers nodes of whose devices least are in use. Default: 0. It excludes
 	// Packing.
-	Spreading int32 `json:"spreading,omitempty"`
+	Spreading int64 `json:"spreading,omitempty"`
 	// LeastWaste prefers nodes on which the devices that are left stay most useful: where no
 	// free partition becomes unobtainable for want of counters. Default: 0.
-	LeastWaste int32 `json:"leastWaste,omitempty"`
+	LeastWaste int64 `json:"leastWaste,omitempty"`
+}
+
+// OnlyLists reports whether scores are those of kube-scheduler.
+func (s ScoringArgs) OnlyLists() bool { return s.Packing+s.Spreading+s.LeastWaste == 0 }
+
+// Sum is what the weights are together.
+func (s ScoringArgs) Sum() int64 {
+	return s.PrioritizedLists + s.Packing + s.Spreading + s.LeastWaste
 }
 
 // What fields of DrayArgs may say.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
@@ -26,38 +27,47 @@ var everything = feature.Features{
 }
 
 func TestArgs(t *testing.T) {
-	defaults := Settings{
-		FilterBudget: allocator.DefaultBudget, FilterTimeout: 10 * time.Second, BindingTimeout: 10 * time.Minute,
-		Weights: Weights{Lists: 1}, Policy: allocator.FirstFit{}, Events: true, Limits: Limits{QPS: 5, Burst: 100, PodBurst: 3, PodPeriod: 5 * time.Minute},
-	}
-	for text, change := range map[string]func(s *Settings){
-		"": func(*Settings) {},
-		"{apiVersion: config.dray/v1alpha1, kind: DrayArgs, policy: FirstFit, explain: Event}": func(*Settings) {},
-		"{policy: LeastWaste, topology: [resource.kubernetes.io/pcieRoot]}": func(s *Settings) {
-			s.Policy, s.Topology = allocator.LeastWaste{}, []resourceapi.FullyQualifiedName{"resource.kubernetes.io/pcieRoot"}
+	duration := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	for text, change := range map[string]func(a *DrayArgs){
+		"": func(*DrayArgs) {},
+		"{apiVersion: config.dray/v1alpha1, kind: DrayArgs, policy: FirstFit, explain: Event}": func(a *DrayArgs) {
+			a.TypeMeta, a.Policy = metav1.TypeMeta{APIVersion: "config.dray/v1alpha1", Kind: "DrayArgs"}, "FirstFit"
 		},
-		"{policy: Pack}":   func(s *Settings) { s.Policy = allocator.Pack{} },
-		"{policy: Spread}": func(s *Settings) { s.Policy = allocator.Spread{} },
-		"{filterBudget: 7, filterTimeout: 0s, bindingTimeout: 1s}": func(s *Settings) {
-			s.FilterBudget, s.FilterTimeout, s.BindingTimeout = 7, 0, time.Second
+		"{filterBudget: null, scoring: null, events: {qps: null}, bindingTimeout: null}": func(*DrayArgs) {},
+		"{policy: LeastWaste, topology: [resource.kubernetes.io/pcieRoot]}": func(a *DrayArgs) {
+			a.Policy, a.Topology = "LeastWaste", []resourceapi.FullyQualifiedName{"resource.kubernetes.io/pcieRoot"}
 		},
-		"{events: {qps: 0.5, burst: 1, podBurst: 2, podPeriod: 1h}}": func(s *Settings) {
-			s.Limits = Limits{QPS: 0.5, Burst: 1, PodBurst: 2, PodPeriod: time.Hour}
+		"{policy: Pack}":   func(a *DrayArgs) { a.Policy = "Pack" },
+		"{policy: Spread}": func(a *DrayArgs) { a.Policy = "Spread" },
+		"{filterBudget: 7, filterTimeout: 0s, bindingTimeout: 1s}": func(a *DrayArgs) {
+			a.FilterBudget, a.FilterTimeout, a.BindingTimeout = 7, duration(0), duration(time.Second)
 		},
-		"{explain: Reasons, scoring: {packing: 2}}": func(s *Settings) { s.Events, s.Weights.Packing = false, 2 },
-		"{scoring: {prioritizedLists: 0, spreading: 3, leastWaste: 4}}": func(s *Settings) {
-			s.Weights = Weights{Spreading: 3, Thrift: 4}
+		"{events: {qps: 0.5, burst: 1, podBurst: 2, podPeriod: 1h}}": func(a *DrayArgs) {
+			a.Events = EventLimits{QPS: 0.5, Burst: 1, PodBurst: 2, PodPeriod: duration(time.Hour)}
+		},
+		"{events: {burst: 7}}":                      func(a *DrayArgs) { a.Events.Burst = 7 },
+		"{explain: Reasons, scoring: {packing: 2}}": func(a *DrayArgs) { a.Explain, a.Scoring.Packing = "Reasons", 2 },
+		"{scoring: {prioritizedLists: 0, spreading: 3, leastWaste: 4}}": func(a *DrayArgs) {
+			a.Scoring = ScoringArgs{Spreading: 3, LeastWaste: 4}
 		},
 	} {
-		want := defaults
+		want := DrayArgs{
+			FilterBudget: allocator.DefaultBudget, FilterTimeout: duration(10 * time.Second), BindingTimeout: duration(10 * time.Minute),
+			Scoring: ScoringArgs{PrioritizedLists: 1}, Explain: ExplainEvent, Events: EventLimits{QPS: 5, Burst: 100, PodBurst: 3, PodPeriod: duration(5 * time.Minute)},
+		}
 		change(&want)
 		got, err := Decode(&runtime.Unknown{Raw: []byte(text)}, everything)
-		if err != nil || !reflect.DeepEqual(got, want) {
+		if err != nil || !reflect.DeepEqual(got, &want) {
 			t.Errorf("%s: %+v, error %v, want %+v", text, got, err, want)
 		}
 	}
-	if got, err := Decode(nil, feature.Features{}); err != nil || got.FilterTimeout != 0 {
+	got, err := Decode(nil, feature.Features{})
+	if err != nil || got.FilterTimeout.Duration != 0 || got.BindingTimeout.Duration != 0 || got.Scoring != (ScoringArgs{}) {
 		t.Errorf("without arguments and features: %+v, error %v", got, err)
+	}
+	got, err = Decode(&runtime.Unknown{Raw: []byte("{scoring: {prioritizedLists: 2, packing: 1}}")}, feature.Features{})
+	if err != nil || got.Scoring != (ScoringArgs{Packing: 1}) {
+		t.Errorf("a weight without its feature: %+v, error %v", got, err)
 	}
 }
 

@@ -3,12 +3,12 @@
 
 // Package config is what the configuration of the plugin says.
 //
-//	scheduler configuration ── pluginConfig ──► DrayArgs ── Decode ──► Settings
+//	scheduler configuration ── pluginConfig ──► DrayArgs ── Decode ──► DrayArgs, checked and with defaults
 //	file ── read again while the scheduler runs ──► Switches ──► SwitchFile
 //
 // # Where to look
 //
 //	args.go      DrayArgs, as people write them
-//	settings.go  the same, checked and with defaults
+//	decode.go    reading them: defaults and checks
 //	switches.go  what can be turned off while the scheduler runs
 package config

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -43,14 +44,12 @@ type SwitchFile struct {
 // OpenSwitches reads the file. There may be none: then everything is on. It is an error if the
 // file cannot be read or understood. Later on, such a file changes nothing.
 func OpenSwitches(path string) (*SwitchFile, error) {
-	s := &SwitchFile{path: path}
-	s.current.Store(&Switches{})
-	if path == "" {
-		return s, nil
-	}
-	read, err := readSwitches(path)
-	if err != nil {
-		return nil, err
+	s, read := &SwitchFile{path: path}, &Switches{}
+	if path != "" {
+		var err error
+		if read, err = readSwitches(path); err != nil {
+			return nil, err
+		}
 	}
 	s.current.Store(read)
 	return s, nil
@@ -74,22 +73,8 @@ func readSwitches(file string) (*Switches, error) {
 // Follow reads the file again every few seconds until the context ends. Without a file it
 // returns at once.
 func (s *SwitchFile) Follow(ctx context.Context) {
-	if s.path == "" {
-		return
-	}
-	ticker := time.NewTicker(switchesPeriod)
-	defer ticker.Stop()
-	s.follow(ctx, ticker.C)
-}
-
-func (s *SwitchFile) follow(ctx context.Context, ticks <-chan time.Time) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-			s.Reread(klog.FromContext(ctx))
-		}
+	if s.path != "" {
+		wait.UntilWithContext(ctx, func(ctx context.Context) { s.Reread(klog.FromContext(ctx)) }, switchesPeriod)
 	}
 }
 

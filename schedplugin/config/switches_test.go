@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -30,17 +31,25 @@ func TestSwitchesFollowed(t *testing.T) {
 	if err != nil || !s.SetAside() || !s.Preemption() {
 		t.Fatalf("without a file: %v, %v", s.current.Load(), err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ticks, ended := make(chan time.Time), make(chan struct{})
-	go func() { s.follow(ctx, ticks); close(ended) }()
-	writeSwitches(t, file, "setAside: false")
-	ticks <- time.Now()
-	ticks <- time.Now() // the first one has been dealt with
-	if s.SetAside() || !s.Preemption() {
-		t.Errorf("%v after the file was written", s.current.Load())
-	}
-	cancel()
-	<-ended
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.Follow(ctx)
+		synctest.Wait()
+		writeSwitches(t, file, "setAside: false")
+		time.Sleep(switchesPeriod)
+		synctest.Wait()
+		if s.SetAside() || !s.Preemption() {
+			t.Errorf("%v after the file was written", s.current.Load())
+		}
+		cancel()
+		synctest.Wait()
+		writeSwitches(t, file, "setAside: true")
+		time.Sleep(10 * switchesPeriod)
+		if s.SetAside() {
+			t.Error("the file is read after the scheduler ended")
+		}
+	})
+	(&SwitchFile{}).Follow(t.Context()) // without a file it returns
 }
 
 // A file that cannot be understood keeps a scheduler from starting.

@@ -54,17 +54,15 @@ func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
 				return false, err
 			}
 			claim.Object = latest
-			ready, err := claimstate.Ready(latest)
-			if err != nil || ready {
-				if err != nil {
-					return false, err
-				}
-				continue
-			}
-			if w.Overdue(latest) {
+			switch ready, err := claimstate.Ready(latest); {
+			case err != nil:
+				return false, err
+			case ready:
+			case w.Overdue(latest):
 				return false, fmt.Errorf("%w: claim=%s", claimstate.ErrBindingTimeout, latest.Name)
+			default:
+				return false, nil
 			}
-			return false, nil
 		}
 		return true, nil
 	})
@@ -91,15 +89,14 @@ func (w *Writer) measure(claims []*claimstate.Claim, err error, took time.Durati
 	case err != nil:
 		status = schedmetrics.BindingConditionsStatusError
 	}
-	profile := w.Profile
 	for _, claim := range claims {
 		if claim.Object.Status.Allocation == nil {
 			continue
 		}
 		for _, result := range claim.Object.Status.Allocation.Devices.Results {
-			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(profile, result.Driver, status).Observe(took.Seconds())
+			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(w.Profile, result.Driver, status).Observe(took.Seconds())
 			if len(result.BindingConditions) > 0 {
-				schedmetrics.DRABindingConditionsAllocationsTotal.WithLabelValues(profile, result.Driver, status).Inc()
+				schedmetrics.DRABindingConditionsAllocationsTotal.WithLabelValues(w.Profile, result.Driver, status).Inc()
 			}
 		}
 	}

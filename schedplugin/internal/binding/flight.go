@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
@@ -65,39 +64,27 @@ func (w *Writer) Recall(claim *claimstate.Claim) bool {
 	return true
 }
 
-// assume has the scheduler see at once what was written, ahead of the informer.
-func (w *Writer) assume(ctx context.Context, claim *claimstate.Claim) {
-	if claim.Extended {
-		w.assumeCreated(ctx, claim.Object)
-		return
-	}
-	defer w.Model.Changed(claim.Object, false)
-	if err := w.DRA.ResourceClaims().AssumeClaimAfterAPICall(claim.Object); err != nil {
-		// Somebody updated or deleted it meanwhile, and the scheduler knows already.
-		klog.FromContext(ctx).V(5).Info("Claim not assumed", "resourceclaim", klog.KObj(claim.Object), "err", err)
-	}
-}
-
 // How long to wait for a created claim to come back from the API server.
 const assumeTimeout = 2 * time.Minute
 
 var assumeBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Cap: time.Second, Steps: 1 << 20}
 
-// assumeCreated assumes a claim that the informer may not have seen. Failing to is not the
-// end: the claim was written.
-func (w *Writer) assumeCreated(ctx context.Context, claim *resourceapi.ResourceClaim) {
+// assume has the scheduler see at once what was written, ahead of the informer, which may not have seen yet that a claim for
+// extended resources was created. Failing to is not the end: the claim was written. Or somebody updated or deleted it
+// meanwhile, and the scheduler knows already.
+func (w *Writer) assume(ctx context.Context, claim *claimstate.Claim) {
+	defer w.Model.Changed(claim.Object, false)
 	logger := klog.FromContext(ctx)
-	defer w.Model.Changed(claim, false)
 	ctx, cancel := context.WithTimeout(ctx, assumeTimeout)
 	defer cancel()
 	err := assumeBackoff.DelayFunc().Until(ctx, true, false, func(context.Context) (bool, error) {
-		err := w.DRA.ResourceClaims().AssumeClaimAfterAPICall(claim)
-		if errors.Is(err, assumecache.ErrNotFound) {
+		err := w.DRA.ResourceClaims().AssumeClaimAfterAPICall(claim.Object)
+		if claim.Extended && errors.Is(err, assumecache.ErrNotFound) {
 			return false, nil
 		}
 		return true, err
 	})
 	if err != nil {
-		logger.V(5).Info("Claim not assumed", "resourceclaim", klog.KObj(claim), "err", err)
+		logger.V(5).Info("Claim not assumed", "resourceclaim", klog.KObj(claim.Object), "err", err)
 	}
 }

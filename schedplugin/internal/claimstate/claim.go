@@ -20,6 +20,8 @@ type Claim struct {
 	Object *resourceapi.ResourceClaim
 	// Name is how the pod calls the claim. Empty if it is for extended resources.
 	Name string
+	// reference is where it does. Nil if the claim is for extended resources.
+	reference *corev1.PodResourceClaim
 	// Consumer is whom the claim is reserved for: the pod or its group.
 	Consumer resourceapi.ResourceClaimConsumerReference
 	// Extended is set if the claim is the scheduler's own, for extended resources.
@@ -96,26 +98,18 @@ func Reserved(claim *resourceapi.ResourceClaim, consumer resourceapi.ResourceCla
 
 // OnlyFor reports whether a claim is reserved for nobody else.
 func OnlyFor(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
-	for _, reference := range claim.Status.ReservedFor {
-		if reference.UID != consumer {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID != consumer })
 }
 
 // WantsAll reports whether a request of the claims asks for all devices.
 func WantsAll(claims []*Claim) bool {
 	for _, claim := range claims {
-		for i := range claim.Object.Spec.Devices.Requests {
-			request := &claim.Object.Spec.Devices.Requests[i]
-			if request.Exactly != nil && request.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll {
+		for _, request := range claim.Object.Spec.Devices.Requests {
+			if request.Exactly != nil && request.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll ||
+				slices.ContainsFunc(request.FirstAvailable, func(r resourceapi.DeviceSubRequest) bool {
+					return r.AllocationMode == resourceapi.DeviceAllocationModeAll
+				}) {
 				return true
-			}
-			for j := range request.FirstAvailable {
-				if request.FirstAvailable[j].AllocationMode == resourceapi.DeviceAllocationModeAll {
-					return true
-				}
 			}
 		}
 	}

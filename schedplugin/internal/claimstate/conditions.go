@@ -6,6 +6,7 @@ package claimstate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -22,15 +23,9 @@ var (
 // BindsConditionally reports whether devices of the claim may have to get ready.
 func BindsConditionally(claim *resourceapi.ResourceClaim) bool {
 	allocation := claim.Status.Allocation
-	if allocation == nil {
-		return false
-	}
-	for i := range allocation.Devices.Results {
-		if len(allocation.Devices.Results[i].BindingConditions) > 0 {
-			return true
-		}
-	}
-	return false
+	return allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return len(r.BindingConditions) > 0
+	})
 }
 
 // Ready reports whether all binding conditions of the devices of a claim are met.

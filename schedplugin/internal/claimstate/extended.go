@@ -47,14 +47,14 @@ func (s Source) fromDevices(pod *corev1.Pod) []corev1.ResourceName {
 		return nil
 	}
 	names := podclaims.ExtendedResources(pod)
-	if !slices.ContainsFunc(names, func(name corev1.ResourceName) bool { return s.classOf(name) != nil }) {
+	if !slices.ContainsFunc(names, func(name corev1.ResourceName) bool { return s.ClassOf(name) != nil }) {
 		return nil
 	}
 	return names
 }
 
-// classOf returns the class that offers devices under the name of a resource, nil if there is none.
-func (s Source) classOf(name corev1.ResourceName) *resourceapi.DeviceClass {
+// ClassOf returns the class that offers devices under the name of a resource, nil if there is none.
+func (s Source) ClassOf(name corev1.ResourceName) *resourceapi.DeviceClass {
 	return s.DRA.DeviceClassResolver().GetDeviceClass(name)
 }
 
@@ -88,16 +88,4 @@ func unmadeClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	claim.Name = unmadeClaimName
 	claim.UID = uuid.NewUUID() // identifies it while it is in flight; the API server will choose another one
 	return claim
-}
-
-// FromDevices returns the resources that devices have to provide on a node, and one that neither devices nor a device plugin
-// provide.
-func (s Source) FromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing corev1.ResourceName) {
-	return podclaims.FromDevices(asked, node, s.classOf)
-}
-
-// DeviceRequests turns the extended resources of a pod into requests for devices, sorted by name, and says which container uses
-// which. A class may be gone since the node was looked at.
-func (s Source) DeviceRequests(pod *corev1.Pod, names []corev1.ResourceName) ([]resourceapi.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
-	return podclaims.AllExtendedRequests(pod, names, s.classOf)
 }

@@ -8,9 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -18,6 +21,7 @@ import (
 // Index finds the pods that refer to a claim.
 type Index struct {
 	indexer cache.Indexer
+	pods    corelisters.PodLister
 	index   string
 	synced  func() bool
 }
@@ -26,11 +30,12 @@ type Index struct {
 // as an informer refuses to be given the same one twice.
 func NewIndex(handle fwk.Handle) (Index, error) {
 	index := "dray-claims-" + handle.ProfileName()
-	informer := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	pods := handle.SharedInformerFactory().Core().V1().Pods()
+	informer := pods.Informer()
 	if err := informer.AddIndexers(cache.Indexers{index: claimKeys}); err != nil {
 		return Index{}, fmt.Errorf("index pods by resource claim: %w", err)
 	}
-	return Index{indexer: informer.GetIndexer(), index: index, synced: informer.HasSynced}, nil
+	return Index{indexer: informer.GetIndexer(), pods: pods.Lister(), index: index, synced: informer.HasSynced}, nil
 }
 
 // claimKeys lists the claims of a pod as namespace/name.
@@ -41,7 +46,7 @@ func claimKeys(object any) ([]string, error) {
 	}
 	// A claim without a name, or with an invalid reference, has no events.
 	keys := sets.New[string]()
-	for name := range Names(pod) {
+	for name := range resourceclaim.PodClaims(pod) {
 		keys.Insert(pod.Namespace + "/" + name)
 	}
 	return keys.UnsortedList(), nil
@@ -67,16 +72,14 @@ func (p Index) Of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, err
 
 // Waits reports whether a pod is there, and on no node yet.
 func (p Index) Waits(name types.NamespacedName, uid types.UID) bool {
-	object, exists, err := p.indexer.GetByKey(name.String())
-	pod, ok := object.(*corev1.Pod)
-	return err == nil && exists && ok && pod.UID == uid && pod.Spec.NodeName == ""
+	pod, err := p.pods.Pods(name.Namespace).Get(name.Name)
+	return err == nil && pod.UID == uid && pod.Spec.NodeName == ""
 }
 
 // Running reports whether a pod is on its node, and neither done nor ending.
 func (p Index) Running(pod *corev1.Pod) bool {
-	object, exists, err := p.indexer.GetByKey(pod.Namespace + "/" + pod.Name)
-	known, ok := object.(*corev1.Pod)
-	return err == nil && exists && ok && p.synced() && known.UID == pod.UID && known.Spec.NodeName == pod.Spec.NodeName &&
+	known, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && p.synced() && known.UID == pod.UID && known.Spec.NodeName == pod.Spec.NodeName &&
 		known.DeletionTimestamp == nil && !Done(known)
 }
 
@@ -86,10 +89,9 @@ func (p Index) Left(namespace string, consumer *resourceapi.ResourceClaimConsume
 	if consumer.APIGroup != corev1.GroupName || consumer.Resource != "pods" {
 		return false
 	}
-	object, exists, err := p.indexer.GetByKey(namespace + "/" + consumer.Name)
-	if err != nil || !exists {
-		return err == nil
+	pod, err := p.pods.Pods(namespace).Get(consumer.Name)
+	if err != nil {
+		return apierrors.IsNotFound(err)
 	}
-	pod, ok := object.(*corev1.Pod)
-	return ok && (pod.UID != consumer.UID || Leaves(pod))
+	return pod.UID != consumer.UID || Leaves(pod)
 }

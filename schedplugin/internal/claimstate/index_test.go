@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
@@ -42,8 +43,9 @@ func TestIndex(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}, Spec: corev1.PodSpec{NodeName: "a"}}
 			asked, consumer := pod.DeepCopy(), PodConsumer(pod)
 			test.change(pod)
-			index := Index{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), synced: func() bool { return true }}
-			if err := index.indexer.Add(pod); err != nil {
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			index := Index{pods: corelisters.NewPodLister(indexer), synced: func() bool { return true }}
+			if err := indexer.Add(pod); err != nil {
 				t.Fatal(err)
 			}
 			got := state{index.Waits(types.NamespacedName{Namespace: "ns", Name: "p"}, "uid"), index.Running(asked), index.Left("ns", &consumer)}

@@ -4,8 +4,6 @@
 package claimstate
 
 import (
-	"iter"
-
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,26 +16,12 @@ func HoldsClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 }
 
-// Names are those that the pod names, and those that were made for it.
-func Names(pod *corev1.Pod) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range pod.Spec.ResourceClaims {
-			if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil && !yield(*name) {
-				return
-			}
-		}
-		if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
-			yield(extended.ResourceClaimName)
-		}
-	}
-}
-
-// RefersTo reports whether a claim is one of Names.
+// RefersTo reports whether a claim is one that the pod names, or was made for it.
 func RefersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if pod.Namespace != claim.Namespace {
 		return false
 	}
-	for name := range Names(pod) {
+	for name := range resourceclaim.PodClaims(pod) {
 		if name == claim.Name {
 			return true
 		}

@@ -31,7 +31,7 @@ func (s Source) Resolve(pod *corev1.Pod) ([]*Claim, error) {
 			return nil, err
 		}
 		if object != nil {
-			claims = append(claims, &Claim{Object: object, Name: reference.Name, Consumer: PodConsumer(pod)})
+			claims = append(claims, &Claim{Object: object, Name: reference.Name, reference: reference, Consumer: PodConsumer(pod)})
 		}
 	}
 	return claims, nil
@@ -61,12 +61,8 @@ func (s Source) AssignConsumers(pod *corev1.Pod, group *schedulingapi.PodGroup, 
 	if !s.Workloads {
 		return nil
 	}
-	references := make(map[string]*corev1.PodResourceClaim, len(pod.Spec.ResourceClaims))
-	for i := range pod.Spec.ResourceClaims {
-		references[pod.Spec.ResourceClaims[i].Name] = &pod.Spec.ResourceClaims[i]
-	}
 	for _, claim := range claims {
-		consumer, err := resourceclaim.BindTo(pod, group, references[claim.Name])
+		consumer, err := resourceclaim.BindTo(pod, group, claim.reference)
 		if err != nil {
 			return err
 		}
@@ -84,7 +80,7 @@ func (s Source) ReservedFor(pod *corev1.Pod, claim *resourceapi.ResourceClaim) b
 // in flight where none is recorded.
 func (s Source) Of(pod *corev1.Pod) []*resourceapi.ResourceClaim {
 	var claims []*resourceapi.ResourceClaim
-	for name := range Names(pod) {
+	for name := range resourceclaim.PodClaims(pod) {
 		claim, err := s.DRA.ResourceClaims().Get(pod.Namespace, name)
 		if err != nil {
 			continue // it holds nothing

@@ -5,7 +5,6 @@ package model
 
 import (
 	"context"
-	"reflect"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -16,9 +15,6 @@ import (
 // Shared returns the Model of a manager, the same for all that ask with the same gates: the
 // profiles of a scheduler see each other's claims in flight. It is kept until their contexts end.
 func Shared(ctx context.Context, dra fwk.SharedDRAManager, gates pools.Gates) *Model {
-	if !reflect.TypeOf(dra).Comparable() {
-		return New(dra, gates) // nothing to recognise it by
-	}
 	return models.Of(ctx, identity{dra, gates}, func() *Model { return New(dra, gates) })
 }
 

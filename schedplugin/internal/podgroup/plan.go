@@ -20,6 +20,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/gang"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
@@ -253,7 +254,7 @@ func (k *kind) variantOn(g *Groups, w *waitingPod, node *corev1.Node) int {
 	var names []corev1.ResourceName
 	if w.extended != nil {
 		var missing corev1.ResourceName
-		names, missing = g.Source.FromDevices(w.extended, node)
+		names, missing = podclaims.FromDevices(w.extended, node, g.Source.ClassOf)
 		if missing != "" || !w.claims[len(w.claims)-1].Unmade() {
 			return -1
 		}
@@ -278,7 +279,7 @@ func (g *Groups) setVariants(w *waitingPod) {
 			case len(names) > 0:
 				special := *claim.Object
 				special.Name = claim.Object.Name + " of " + w.pod.Name // there is one for each pod
-				special.Spec.Devices.Requests, _ = g.Source.DeviceRequests(w.pod, names)
+				special.Spec.Devices.Requests, _ = podclaims.AllExtendedRequests(w.pod, names, g.Source.ClassOf)
 				list = append(list, &special)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
 
@@ -85,7 +86,7 @@ func (c *Cycle) setAside(ctx context.Context, pod *corev1.Pod, nodeInfo fwk.Node
 // that it shares with the pod of the cycle.
 func (c *Cycle) appendOpenClaims(list []*resourceapi.ResourceClaim, pod *corev1.Pod) []*resourceapi.ResourceClaim {
 	tracker := c.of.Source.DRA.ResourceClaims()
-	for name := range claimstate.Names(pod) {
+	for name := range resourceclaim.PodClaims(pod) {
 		claim, err := tracker.Get(pod.Namespace, name)
 		if err == nil && claim.Status.Allocation == nil && !c.Own().Has(claim.UID) && tracker.GetPendingAllocation(claim.UID) == nil {
 			list = append(list, claim)

@@ -6,7 +6,6 @@ package refusal
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -26,7 +25,7 @@ import (
 // a pod becomes another one: not if only figures differ, and not more often than the limits
 // allow. What could not be said is said with a later attempt. It is safe for concurrent use.
 type Notes struct {
-	limits config.Limits
+	limits config.EventLimits
 	// all limits the Events of a scheduler, whatever they are about.
 	all  flowcontrol.PassiveRateLimiter
 	mu   sync.Mutex
@@ -42,20 +41,12 @@ type said struct {
 // maxSaid is for how many pods the last kind is known. Each takes some 300 bytes.
 const maxSaid = 100_000
 
-// NewNotes has limits. That of a scheduler is shared by all with the same manager.
-func NewNotes(ctx context.Context, dra fwk.SharedDRAManager, limits config.Limits) *Notes {
-	return &Notes{limits: limits, all: sharedLimiter(ctx, dra, limits.QPS, limits.Burst), last: lru.New(maxSaid)}
-}
-
-// sharedLimiter returns the one of a scheduler, the same for all profiles with these limits.
-func sharedLimiter(ctx context.Context, dra fwk.SharedDRAManager, qps float64, burst int32) flowcontrol.PassiveRateLimiter {
-	limiter := func() flowcontrol.PassiveRateLimiter {
-		return flowcontrol.NewTokenBucketPassiveRateLimiter(float32(qps), int(burst))
-	}
-	if !reflect.TypeOf(dra).Comparable() {
-		return limiter() // nothing to recognise it by
-	}
-	return limiters.Of(ctx, limiterKey{dra, qps, burst}, limiter)
+// NewNotes has limits. That of a scheduler is shared by all profiles with the same manager and the same limit.
+func NewNotes(ctx context.Context, dra fwk.SharedDRAManager, limits config.EventLimits) *Notes {
+	all := limiters.Of(ctx, limiterKey{dra, limits.QPS, limits.Burst}, func() flowcontrol.PassiveRateLimiter {
+		return flowcontrol.NewTokenBucketPassiveRateLimiter(float32(limits.QPS), int(limits.Burst))
+	})
+	return &Notes{limits: limits, all: all, last: lru.New(maxSaid)}
 }
 
 type limiterKey struct {
@@ -74,7 +65,7 @@ func (n *Notes) admit(object types.UID, kind uint64) bool {
 	if known, found := n.last.Get(object); found {
 		before = known.(*said)
 	} else {
-		before = &said{limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(float32(1/n.limits.PodPeriod.Seconds()), int(n.limits.PodBurst))}
+		before = &said{limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(float32(1/n.limits.PodPeriod.Duration.Seconds()), int(n.limits.PodBurst))}
 	}
 	if before.kind == kind {
 		return false

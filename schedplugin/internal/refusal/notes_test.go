@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -20,7 +21,7 @@ import (
 // Pods by the thousand do not write more than the limits allow, and what was held back is
 // said later.
 func TestEventsAreLimited(t *testing.T) {
-	limits := config.Limits{QPS: 0.001, Burst: 100, PodBurst: 2, PodPeriod: 5 * time.Minute}
+	limits := config.EventLimits{QPS: 0.001, Burst: 100, PodBurst: 2, PodPeriod: &metav1.Duration{Duration: 5 * time.Minute}}
 	n := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
 	other := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
 	admitted := 0
@@ -43,7 +44,7 @@ func TestEventsAreLimited(t *testing.T) {
 	if admitted != 2 {
 		t.Errorf("%d events of one pod, want 2", admitted)
 	}
-	generous := config.Limits{QPS: 1e6, Burst: 1_000_000, PodBurst: 3, PodPeriod: 5 * time.Minute}
+	generous := config.EventLimits{QPS: 1e6, Burst: 1_000_000, PodBurst: 3, PodPeriod: &metav1.Duration{Duration: 5 * time.Minute}}
 	n = NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, generous)
 	admitted = 0
 	for range 3 {

@@ -60,13 +60,13 @@ func NewBook() *Book {
 // same for all nodes of a kind. The node is empty if the question was what would be.
 func (b *Book) For(asked any, reason, general, node string) string {
 	reason = b.few(reason, general)
-	return b.record(key{asked, reason}, &Refusal{Reason: reason}, node)
+	return b.count(key{asked, reason}, &Refusal{Reason: reason}, node).Reason
 }
 
 // Known counts a node that is like one that was refused before, and returns the reason. Alike is
 // what the answers of such nodes have in common.
 func (b *Book) Known(asked, alike any, node string) (reason string, known bool) {
-	if known := b.count(key{asked, alike}, node); known != nil {
+	if known := b.count(key{asked, alike}, nil, node); known != nil {
 		return known.Reason, true
 	}
 	return "", false
@@ -75,25 +75,18 @@ func (b *Book) Known(asked, alike any, node string) (reason string, known bool) 
 // Against records a node, and all that are alike, for the answer that it has. It returns the
 // reason.
 func (b *Book) Against(asked any, none *allocator.Unsatisfiable, alike any, reason, node string) string {
-	return b.record(key{asked, alike}, &Refusal{Reason: b.few(reason, Other), One: none}, node)
+	return b.count(key{asked, alike}, &Refusal{Reason: b.few(reason, Other), One: none}, node).Reason
 }
 
-// record notes a refusal, unless somebody else has meanwhile, and counts the node.
-func (b *Book) record(at key, found *Refusal, node string) string {
-	b.mu.Lock()
-	if b.refusals[at] == nil {
-		b.refusals[at] = found
-	}
-	b.mu.Unlock()
-	return b.count(at, node).Reason
-}
-
-// count adds a node to those that were refused alike. It returns nil if nothing was found
-// out about them.
-func (b *Book) count(at key, node string) *Refusal {
+// count adds a node to those that were refused alike, for what was found about it unless somebody found that out before. It
+// returns nil if nothing was found out.
+func (b *Book) count(at key, found *Refusal, node string) *Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.refusals[at]
+	if known == nil && found != nil {
+		known, b.refusals[at] = found, found
+	}
 	if known != nil && node != "" {
 		known.Nodes = append(known.Nodes, node)
 	}

@@ -4,6 +4,8 @@
 package scoring
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -13,14 +15,9 @@ import (
 
 // Prioritizes reports whether any claim has a prioritized list.
 func Prioritizes(claims []*claimstate.Claim) bool {
-	for _, claim := range claims {
-		for i := range claim.Object.Spec.Devices.Requests {
-			if len(claim.Object.Spec.Devices.Requests[i].FirstAvailable) > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(claims, func(claim *claimstate.Claim) bool {
+		return slices.ContainsFunc(claim.Object.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool { return len(r.FirstAvailable) > 0 })
+	})
 }
 
 // Lists adds up what the alternatives are worth that were chosen for the claims of a pod, and what

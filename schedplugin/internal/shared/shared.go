@@ -6,6 +6,7 @@ package shared
 
 import (
 	"context"
+	"reflect"
 	"sync"
 )
 
@@ -21,8 +22,11 @@ type value[V any] struct {
 }
 
 // Of returns the value of a key, which first makes for the first one who asks. It is forgotten when the contexts of all who
-// asked have ended.
+// asked have ended. A key that cannot be recognised has a new one each time.
 func (s *Values[K, V]) Of(ctx context.Context, key K, first func() V) V {
+	if !reflect.ValueOf(key).Comparable() {
+		return first()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.shared[key]

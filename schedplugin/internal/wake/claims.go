@@ -5,6 +5,7 @@ package wake
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -77,7 +78,7 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 	switch {
 	case free:
 		return fwk.Queue, "devices came free"
-	case !uses(claims, after):
+	case !slices.ContainsFunc(claims, func(own *claimstate.Claim) bool { return own.Object.UID == after.UID }):
 		return fwk.QueueSkip, "it is not the pod's"
 	case before == nil:
 		return fwk.Queue, "the pod's claim was created"
@@ -91,15 +92,6 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 // taken reports whether an event tells that a claim got devices.
 func taken(before, after *resourceapi.ResourceClaim) bool {
 	return after.Status.Allocation != nil && (before == nil || before.Status.Allocation == nil)
-}
-
-func uses(claims []*claimstate.Claim, claim *resourceapi.ResourceClaim) bool {
-	for _, c := range claims {
-		if c.Object.UID == claim.UID {
-			return true
-		}
-	}
-	return false
 }
 
 // podsConcernedByClaim narrows an event down to the pods that it may concern: all of them

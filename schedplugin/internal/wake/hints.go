@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	priority "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
@@ -162,7 +163,7 @@ func (h *Hints) neverBound(gone *corev1.Pod) bool {
 	if gone.Status.ExtendedResourceClaimStatus == nil && h.Source.AsksForExtended(gone) {
 		return true
 	}
-	for name := range claimstate.Names(gone) {
+	for name := range resourceclaim.PodClaims(gone) {
 		claim, err := h.Source.DRA.ResourceClaims().Get(gone.Namespace, name)
 		if err != nil || claim.Status.Allocation == nil && h.Source.DRA.ResourceClaims().GetPendingAllocation(claim.UID) == nil {
 			return true

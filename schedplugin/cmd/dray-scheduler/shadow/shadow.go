@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -282,8 +282,11 @@ func (s *Shadow) consider(ctx context.Context, pod *corev1.Pod) {
 	if judge == nil || pod.Status.ExtendedResourceClaimStatus == nil && s.source.AsksForExtended(pod) {
 		return
 	}
-	known := s.source.Of(pod)
-	if len(known) != len(slices.Collect(claimstate.Names(pod))) {
+	known, named := s.source.Of(pod), 0
+	for range resourceclaim.PodClaims(pod) {
+		named++
+	}
+	if len(known) != named {
 		return // one is not known yet, or gone
 	}
 	var claims []*resourceapi.ResourceClaim
