@@ -3,8 +3,6 @@
 
 package workload
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
-
 // kind says where objects of a kind keep their pod templates.
 type kind struct {
 	// parts are the places with pod templates. A "*" in a path stands for each item of a
@@ -95,10 +93,4 @@ func below(path string, p place) place {
 		moved.atMost = path + "." + p.atMost
 	}
 	return moved
-}
-
-// Known reports whether objects of the kind are known to make pods.
-func Known(gk schema.GroupKind) bool {
-	_, known := kinds[gk.String()]
-	return known
 }
