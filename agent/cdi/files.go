@@ -19,8 +19,8 @@ import (
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// Files are the CDI files of one owner in one directory. Methods may be called
-// concurrently. Two processes must not be the same owner in the same directory.
+// Files manages the CDI files of one owner in one directory. Methods may be called concurrently.
+// Two processes must not be the same owner in the same directory.
 type Files struct {
 	dir   string
 	owner string
@@ -31,15 +31,13 @@ type Files struct {
 
 const extension = ".json"
 
-// Open returns the files of owner in dir. The directory is created by the first
-// Write. An owner is anything but the empty string, such as the name of a
-// driver or the namespace of a device plugin.
+// Open returns the files of owner in dir. The directory is created by the first Write. The owner is
+// a non-empty string, such as the name of a driver or the namespace of a device plugin.
 func Open(dir, owner string) (*Files, error) {
 	if owner == "" {
 		return nil, errors.New("open CDI files: owner is empty")
 	}
-	// A cache that does not refresh itself reads the directory once and starts
-	// no goroutine.
+	// Without auto-refresh, the cache reads the directory once and starts no goroutine.
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(dir), cdi.WithAutoRefresh(false))
 	if err != nil {
 		return nil, fmt.Errorf("open CDI files in %s: %w", dir, err)
@@ -47,10 +45,9 @@ func Open(dir, owner string) (*Files, error) {
 	return &Files{dir: dir, owner: owner, cache: cache}, nil
 }
 
-// Write makes spec the content of the file of key. Runtimes see the old content
-// or the new one, never a part. A file that has this content already is left
-// alone. If spec has no version, the lowest one that has all that spec uses is
-// written, which is what the oldest runtimes understand.
+// Write writes spec to the file of key, atomically. It does not touch a file that has this content
+// already. If spec has no version, it gets the lowest one that supports what it uses, so that old
+// runtimes can read it.
 //
 // It is an error if spec is not valid CDI. The file then stays as it was.
 func (f *Files) Write(key string, spec *cdispec.Spec) error {
@@ -78,7 +75,7 @@ func (f *Files) Write(key string, spec *cdispec.Spec) error {
 	return nil
 }
 
-// Remove removes the file of key. It is no error if there is none.
+// Remove removes the file of key. It is no error if the file does not exist.
 func (f *Files) Remove(key string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,8 +85,8 @@ func (f *Files) Remove(key string) error {
 	return nil
 }
 
-// Keys are the keys of all files of the owner, also those that an earlier
-// process wrote, in the order of file names.
+// Keys returns the keys of all files of the owner, including those of an earlier process, sorted by
+// file name.
 func (f *Files) Keys() ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +104,7 @@ func (f *Files) Keys() ([]string, error) {
 	return keys, nil
 }
 
-// Path is where the file of key is, whether it exists or not.
+// Path returns the path of the file of key, whether the file exists or not.
 func (f *Files) Path(key string) string { return filepath.Join(f.dir, f.name(key)) }
 
 func (f *Files) name(key string) string { return f.prefix() + escape(key) + extension }
@@ -127,14 +124,13 @@ func (f *Files) keyOf(name string) (string, bool) {
 	return key, err == nil && escape(key) == escaped
 }
 
-// escape makes one part of a file name. What separates the parts is escaped,
-// too, so that no two owners share a file.
+// escape returns text as one part of a file name. It also escapes the separator of the parts, so
+// that two owners never share a file.
 func escape(part string) string {
 	return strings.ReplaceAll(url.PathEscape(part), "_", "%5F")
 }
 
-// QualifiedNames are the names by which runtimes know the devices of spec:
-// vendor/class=name.
+// QualifiedNames returns the names of spec's devices: vendor/class=name.
 func QualifiedNames(spec *cdispec.Spec) []string {
 	names := make([]string, len(spec.Devices))
 	for i, device := range spec.Devices {

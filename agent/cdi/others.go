@@ -13,16 +13,16 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// Other is a CDI file that is not the owner's.
+// Other is a CDI file of another owner.
 type Other struct {
 	Path string
-	// Devices are the qualified names of all devices that it defines.
+	// Devices are the qualified names of all devices in the file.
 	Devices []string
 }
 
-// Others are the files in the directory which are not the owner's, by name. A runtime
-// resolves a device that two files define in neither. Files that are no valid CDI are left
-// out: runtimes ignore them.
+// Others returns the files of other owners in the directory, sorted by name. If two files define a
+// device, a runtime can resolve it in neither. Invalid files are left out, since runtimes ignore
+// them.
 func (f *Files) Others() ([]Other, error) {
 	entries, err := os.ReadDir(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,28 +13,28 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Waits between attempts that nothing else triggers.
+// Limits of the backoff between attempts.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
 
-// Await prepares the claims of a pod as soon as that is possible. It tries again, later
-// each time, and at once when a driver registers, until it succeeds or ctx is done.
+// Await prepares the claims of a pod. It tries again with backoff, and at once when a driver
+// registers, until it succeeds or ctx is done.
 func (p *Preparer) Await(ctx context.Context, pod *v1.Pod) error {
 	return p.repeat(ctx, func() error { return p.Prepare(ctx, pod) })
 }
 
-// AwaitRelease releases a pod, and returns when its claims are unprepared that no other pod
-// uses. It tries again as Await does. To whom the API server's status of a pod says that
-// it has ended, its devices are free: the status is to be written afterwards.
+// AwaitRelease releases the claims of a pod. It returns when they are unprepared, except those that
+// other pods use. It tries again as Await does. Write the pod's final status only afterwards: it
+// tells the scheduler that the devices are free.
 func (p *Preparer) AwaitRelease(ctx context.Context, pod types.UID) error {
 	uids := uidsOf(p.records.all(ofPod(pod)))
 	return p.repeat(ctx, func() error {
 		if err := p.Release(ctx, pod); err != nil {
 			return err
 		}
-		// An earlier attempt may have released the pod, and left claims prepared.
+		// An earlier attempt may have released the pod, and failed to unprepare claims.
 		var failed []error
 		for _, uid := range uids {
 			failed = append(failed, p.unprepareOne(ctx, uid))
@@ -43,7 +43,7 @@ func (p *Preparer) AwaitRelease(ctx context.Context, pod types.UID) error {
 	})
 }
 
-// repeat makes attempts until one succeeds, or ctx is done.
+// repeat calls attempt until it succeeds, or ctx is done.
 func (p *Preparer) repeat(ctx context.Context, attempt func() error) error {
 	delay := firstRetry
 	for {

@@ -16,10 +16,10 @@ import (
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 )
 
-// callTimeout is how long a driver may take to answer. It is kubelet's.
+// callTimeout is the timeout of a call of a driver. Kubelet has the same.
 const callTimeout = 45 * time.Second
 
-// DriverError says what a driver did not do.
+// DriverError says that a driver did not prepare or unprepare a claim.
 type DriverError struct {
 	Driver string
 	Claim  string // namespace/name
@@ -36,12 +36,12 @@ func compareRecords(a, b *claimRecord) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// operation is one that drivers do for claims.
+// operation is a call of drivers: prepare or unprepare.
 type operation struct {
-	// pending tells whether the driver must be called for a record that has it.
+	// pending tells whether a driver in this state must still be called.
 	pending func(driverRecord) bool
-	// call makes one call for several claims. What it returns has a result per claim: the
-	// new state of the driver, nil for none, or an error.
+	// call calls the driver once for several claims. It returns a result per claim UID: the new
+	// state of the driver, nil if there is none any more, or an error.
 	call func(ctx context.Context, client dra.DRAPluginClient, claims []*dra.Claim) (map[string]result, error)
 }
 
@@ -87,9 +87,9 @@ func saidError(text string) error {
 	return errors.New(text)
 }
 
-// perform has each driver do an operation for all records that need it, with one call
-// per driver. It returns the records as they are afterwards. What one driver does
-// not do keeps no other from it: all errors are joined.
+// perform has drivers carry out an operation for all records that need it, with one call per
+// driver. It returns the new records. A failing driver does not affect others, and all errors are
+// joined.
 func (p *Preparer) perform(ctx context.Context, op operation, known []*claimRecord) ([]*claimRecord, error) {
 	byDriver := make(map[string][]int)
 	for i, r := range known {
@@ -107,7 +107,7 @@ func (p *Preparer) perform(ctx context.Context, op operation, known []*claimReco
 	return known, errors.Join(failed...)
 }
 
-// performBy is perform for one driver and the records with these indexes.
+// performBy is perform for one driver, and the records with these indexes.
 func (p *Preparer) performBy(ctx context.Context, op operation, name string, known []*claimRecord, indexes []int) error {
 	var claims []*dra.Claim
 	for _, i := range indexes {

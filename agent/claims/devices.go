@@ -38,7 +38,7 @@ func (p *Preparer) CDIDevices(pod *v1.Pod) (map[string][]string, error) {
 	return out, nil
 }
 
-// claimsOf is what is known of a pod's claims, by their names.
+// claimsOf returns the records of a pod's claims, by claim name.
 func (p *Preparer) claimsOf(pod *v1.Pod) map[string]*claimRecord {
 	byName := make(map[string]*claimRecord)
 	for _, known := range p.records.all(ofPod(pod.UID)) {
@@ -47,15 +47,15 @@ func (p *Preparer) claimsOf(pod *v1.Pod) map[string]*claimRecord {
 	return byName
 }
 
-// use is what a container has of a claim.
+// use is a claim, or one of its requests, that a container uses.
 type use struct {
-	claim    string          // name
-	request  string          // empty: all
-	resource v1.ResourceName // how the pod's status names it
+	claim    string          // name of the claim
+	request  string          // name of the request; empty: all requests
+	resource v1.ResourceName // name of the resource in the pod's status
 }
 
-// usesOf lists what a container has, of the pod's claims and of the one behind its
-// extended resources.
+// usesOf returns the claims that a container uses, including the one that Kubernetes generated for
+// its extended resources.
 func usesOf(pod *v1.Pod, container *v1.Container) ([]use, error) {
 	var out []use
 	for _, wanted := range container.Resources.Claims {
@@ -81,7 +81,7 @@ func usesOf(pod *v1.Pod, container *v1.Container) ([]use, error) {
 	return out, nil
 }
 
-// resourceName is the name of devices in the status of a container.
+// resourceName returns the name of a claim's devices in the status of a container.
 func resourceName(claim, request string) v1.ResourceName {
 	if request != "" {
 		claim += "/" + request
@@ -99,7 +99,7 @@ func (r *claimRecord) prepared() bool {
 	return true
 }
 
-// cdiDevices are those for a request, or for all.
+// cdiDevices returns the CDI devices of a request, or of all requests if it is empty.
 func (r *claimRecord) cdiDevices(request string) []string {
 	var out []string
 	for _, name := range r.driverNames() {
@@ -112,7 +112,7 @@ func (r *claimRecord) cdiDevices(request string) []string {
 	return out
 }
 
-// isFor tells whether a device is for a request; the empty one stands for all.
+// isFor tells whether a device belongs to a request. An empty request stands for all.
 func (d *device) isFor(request string) bool {
 	return request == "" || len(d.Requests) == 0 || slices.Contains(d.Requests, request)
 }

@@ -16,30 +16,28 @@
 //
 // # Contract
 //
-// A driver is asked to prepare a claim only if the claim is allocated and reserved for
-// the pod. A claim that several pods share is prepared once, and unprepared after the last
-// of them was released. The checkpoint is written before a driver is called, and after it
-// answered. A process that is killed at any point therefore knows afterwards which claims
-// may be prepared: those of pods that still exist stay prepared, the others are unprepared
-// by ReleaseExcept. Drivers see calls that they have answered before; the DRA API requires
-// of them to be idempotent.
+// A driver is asked to prepare a claim only if the claim is allocated and reserved for the pod. A
+// claim that several pods share is prepared once, and unprepared after the last of them was
+// released. The checkpoint is written before a driver is called, and after it answered. A process
+// that is killed at any point therefore knows afterwards which claims may be prepared: those of
+// pods that still exist stay prepared, the others are unprepared by ReleaseExcept. Drivers may get
+// calls that they have already answered, since the DRA API requires them to be idempotent.
 //
-// What the caller owes: Prepare before the pod's containers start, and again for each pod
-// that exists after a restart; Release when no container of the pod runs any more, however
-// the pod ended. Calls for one pod must not overlap. The order matters, too: a pod that
-// was released is not prepared again.
+// The caller must call Prepare before the pod's containers start, and after a restart again for
+// each existing pod. It must call Release when all containers of the pod have ended. Calls for one
+// pod must not overlap. A pod that was released cannot be prepared again.
 //
 // Drivers are found as kubelet finds them: by their sockets in the registration folder.
 // They must serve version v1 of the DRA API.
 //
 // # Where things are
 //
-//	preparer   what callers see: Start, Prepare, Release, ReleaseExcept
-//	await      the same, again and again until it succeeds
+//	preparer   the API: Start, Prepare, Release, ReleaseExcept
+//	await      the same, repeated until it succeeds
 //	wanted     which claims a pod needs, and whether it may use them
-//	records    what is known of claims, their checkpoint, and who works on which
+//	records    the state of claims, its checkpoint, and locks of claims
 //	calls      the calls of drivers
 //	plugins    the registration folder
 //	devices    which container gets which CDI devices
-//	health     what drivers say about the health of these devices
+//	health     the health of these devices, as drivers report it
 package claims

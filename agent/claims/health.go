@@ -15,21 +15,21 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 )
 
-// healths are what drivers say about the health of their devices (KEP-4680).
+// healths has the health of devices that drivers reported (KEP-4680).
 type healths struct {
 	mutex   sync.Mutex
-	drivers map[string]map[deviceName]v1.ResourceHealthStatus // those that say something
-	changed chan struct{}                                     // closed when any of this changes
+	drivers map[string]map[deviceName]v1.ResourceHealthStatus // drivers that report health
+	changed chan struct{}                                     // closed when drivers changes
 }
 
-// deviceName is that of a device of one driver.
+// deviceName identifies a device of one driver.
 type deviceName struct{ pool, device string }
 
 func newHealths() *healths {
 	return &healths{drivers: make(map[string]map[deviceName]v1.ResourceHealthStatus), changed: make(chan struct{})}
 }
 
-// set adds what a driver says. Devices that it does not mention stay as they are.
+// set adds a report of a driver. Devices that are not in the report keep their health.
 func (h *healths) set(driver string, devices []*drahealth.DeviceHealth) {
 	h.replace(driver, func(known map[deviceName]v1.ResourceHealthStatus) {
 		for _, device := range devices {
@@ -45,7 +45,7 @@ func (h *healths) set(driver string, devices []*drahealth.DeviceHealth) {
 	})
 }
 
-// lose notes that nobody knows of a driver's devices any more.
+// lose removes the health of a driver's devices, because it is no longer known.
 func (h *healths) lose(driver string) {
 	h.replace(driver, func(known map[deviceName]v1.ResourceHealthStatus) { clear(known) })
 }
@@ -66,7 +66,7 @@ func (h *healths) replace(driver string, change func(map[deviceName]v1.ResourceH
 	}
 }
 
-// of is false for devices of drivers that say nothing about health.
+// of returns the health of a device. It returns false if the driver reports no health.
 func (h *healths) of(driver string, name deviceName) (v1.ResourceHealthStatus, bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -78,7 +78,7 @@ func (h *healths) of(driver string, name deviceName) (v1.ResourceHealthStatus, b
 	return found, speaks
 }
 
-// follow keeps what a driver says until ctx ends.
+// follow receives reports of a driver until ctx ends.
 func (h *healths) follow(ctx context.Context, driver string, conn *grpc.ClientConn) {
 	client := drahealth.NewDRAResourceHealthClient(conn)
 	for ctx.Err() == nil {
@@ -100,24 +100,24 @@ func (h *healths) follow(ctx context.Context, driver string, conn *grpc.ClientCo
 	}
 }
 
-// HealthChanged is closed when ResourceStatus may have something else to say than before the
-// call.
+// HealthChanged returns a channel that is closed when the result of ResourceStatus may have
+// changed.
 func (p *Preparer) HealthChanged() <-chan struct{} {
 	p.plugins.health.mutex.Lock()
 	defer p.plugins.health.mutex.Unlock()
 	return p.plugins.health.changed
 }
 
-// ResourceStatus is the health of the devices that each container of a pod has, by the
-// container's name, in the form of the pod's status. Devices of drivers that do not say
-// anything about health are left out, and so are claims that are not prepared.
+// ResourceStatus returns the health of the devices of each container of a pod, by container name,
+// in the form of the pod's status. It leaves out devices of drivers that report no health, and
+// claims that are not prepared.
 func (p *Preparer) ResourceStatus(pod *v1.Pod) map[string][]v1.ResourceStatus {
 	byName := p.claimsOf(pod)
 	out := make(map[string][]v1.ResourceStatus)
 	for _, container := range pod.Spec.Containers {
 		uses, err := usesOf(pod, &container)
 		if err != nil {
-			continue // CDIDevices says so
+			continue // CDIDevices returns this error
 		}
 		for _, use := range uses {
 			status := v1.ResourceStatus{Name: use.resource}

@@ -24,10 +24,10 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// registrationTimeout is how long a driver may take to say what it is.
+// registrationTimeout is the timeout for the registration of a driver.
 const registrationTimeout = 10 * time.Second
 
-// plugins are the drivers whose sockets are in the registration folder.
+// plugins are the drivers with sockets in the registration folder.
 type plugins struct {
 	folder     string
 	queue      workqueue.TypedRateLimitingInterface[string] // paths of sockets
@@ -37,8 +37,8 @@ type plugins struct {
 	health     *healths
 
 	mutex   sync.Mutex
-	known   []*plugin     // those that registered last at the end
-	changed chan struct{} // closed when one is added
+	known   []*plugin     // in the order of registration, the latest one last
+	changed chan struct{} // closed when a plugin is added
 }
 
 // plugin is one process of a driver.
@@ -46,12 +46,12 @@ type plugin struct {
 	driver string
 	socket string // in the registration folder
 	conn   *grpc.ClientConn
-	// speaks tells whether it says how its devices are; unfollow ends listening to that.
+	// speaks tells whether the driver reports health. unfollow stops receiving the reports.
 	speaks   bool
 	unfollow context.CancelFunc
 }
 
-// watchPlugins begins to watch a folder, which exists.
+// watchPlugins starts to watch a folder, which must exist.
 func watchPlugins(ctx context.Context, folder string) (*plugins, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *plugins) stop() {
 	p.known = nil
 }
 
-// watch queues the sockets that are there, and all that change.
+// watch queues the sockets that exist, and those that change.
 func (p *plugins) watch(ctx context.Context, watcher *fsnotify.Watcher) {
 	defer p.queue.ShutDown()
 	defer func() { _ = watcher.Close() }()
@@ -101,7 +101,7 @@ func (p *plugins) watch(ctx context.Context, watcher *fsnotify.Watcher) {
 	}
 }
 
-// list queues what is in the folder, and what was.
+// list queues the sockets in the folder, and the known ones.
 func (p *plugins) list(ctx context.Context) {
 	entries, err := os.ReadDir(p.folder)
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *plugins) work(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		// A driver that does not answer keeps no other one from being registered.
+		// registered concurrently, so that a driver that does not answer does not delay others
 		p.background.Go(func() {
 			defer p.queue.Done(socket)
 			if err := p.update(ctx, socket); err != nil {
@@ -136,8 +136,8 @@ func (p *plugins) work(ctx context.Context) {
 	}
 }
 
-// update registers or forgets what is behind a socket. A socket that was there before
-// is registered again, because it may be another one.
+// update registers the driver of a socket, or forgets it if the socket is gone. It registers a
+// known socket again, because another driver may have replaced it.
 func (p *plugins) update(ctx context.Context, socket string) error {
 	file, err := os.Stat(socket)
 	switch {
@@ -157,9 +157,9 @@ func (p *plugins) update(ctx context.Context, socket string) error {
 	return nil
 }
 
-// replace makes found what is behind a socket, or nothing if it is nil. A driver that
-// registers again keeps its connection, of which calls may be in flight: it leads to
-// whatever process listens at the endpoint.
+// replace replaces the plugin of a socket by found, or removes it if found is nil. If the driver
+// was known, its connection is kept, because calls may be in flight. It leads to whichever process
+// listens at the endpoint.
 func (p *plugins) replace(socket string, found *plugin) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -187,15 +187,15 @@ func (p *plugins) replace(socket string, found *plugin) {
 	}
 }
 
-// registered is closed when a driver registers after the call.
+// registered returns a channel that is closed when a driver registers.
 func (p *plugins) registered() <-chan struct{} {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.changed
 }
 
-// client returns the process of a driver that registered last: during an update of a
-// driver, the old one and the new one are there for a while.
+// client returns a client for the process of a driver that registered last. During a rolling
+// update, the old and the new process are both registered.
 func (p *plugins) client(driver string) (dra.DRAPluginClient, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -207,8 +207,8 @@ func (p *plugins) client(driver string) (dra.DRAPluginClient, error) {
 	return nil, fmt.Errorf("not registered: there is no socket of it in %s", p.folder)
 }
 
-// register asks what is behind a socket, and tells it whether it was accepted. The
-// result is nil if it is no DRA driver, which is for somebody else to register.
+// register asks the program at a socket what it is, and tells it whether it was accepted. It
+// returns nil if the program is no DRA driver.
 func register(ctx context.Context, socket string) (*plugin, error) {
 	ctx, cancel := context.WithTimeout(ctx, registrationTimeout)
 	defer cancel()
@@ -236,7 +236,7 @@ func register(ctx context.Context, socket string) (*plugin, error) {
 	if refused != nil {
 		klog.FromContext(ctx).Error(refused, "Driver refused", "socket", socket)
 	}
-	return found, nil // A driver that was refused would be refused again.
+	return found, nil // a driver that was refused would be refused again
 }
 
 func accept(socket string, answer *registration.PluginInfo) (*plugin, error) {
@@ -254,7 +254,7 @@ func accept(socket string, answer *registration.PluginInfo) (*plugin, error) {
 	return &plugin{driver: answer.GetName(), socket: socket, conn: conn, speaks: speaks}, nil
 }
 
-// dial connects when the first call is made.
+// dial returns a connection that is made at the first call.
 func dial(socket string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }

@@ -23,18 +23,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ReasonFailed is the reason of the Events that say what a driver did not prepare. It is
-// kubelet's.
+// ReasonFailed is the reason of Events about claims that a driver did not prepare. It is kubelet's.
 const ReasonFailed = "FailedPrepareDynamicResources"
 
 // Options configure Start. All are required.
 type Options struct {
 	// KubeClient needs permission to get ResourceClaims.
 	KubeClient kubernetes.Interface
-	// RegistrationDir is where drivers put their sockets; kubelet's is
+	// RegistrationDir is the folder where drivers make their registration sockets. Kubelet's is
 	// /var/lib/kubelet/plugins_registry. It is created if it does not exist.
 	RegistrationDir string
-	// Checkpoint is the path of a file that survives restarts. Its folder is created.
+	// Checkpoint is the path of the checkpoint file, which must survive restarts. Its folder is
+	// created.
 	Checkpoint string
 	// Recorder records Events of pods whose claims a driver does not prepare.
 	Recorder record.EventRecorder
@@ -50,12 +50,12 @@ type Preparer struct {
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	leftovers  chan struct{} // has something when claims may wait to be unprepared
+	leftovers  chan struct{} // gets a value when claims may need to be unprepared
 }
 
-// Start reads the checkpoint and begins to look for drivers. The Preparer runs until Stop,
-// or until ctx is done. The error is a *DamagedError if the checkpoint is damaged: claims
-// may be prepared that nobody knows of, and the caller decides whether to remove the file.
+// Start reads the checkpoint and watches for drivers. The Preparer runs until Stop is called or ctx
+// is done. If the checkpoint is damaged, the error is a *DamagedError. Claims may then be prepared
+// without a record, and the caller decides whether to remove the file.
 func Start(ctx context.Context, options Options) (*Preparer, error) {
 	p, err := start(ctx, options)
 	if err != nil {
@@ -87,15 +87,15 @@ func start(ctx context.Context, options Options) (*Preparer, error) {
 	return p, nil
 }
 
-// Stop ends all that runs in the background. What is prepared stays so.
+// Stop stops the Preparer. Prepared claims remain so.
 func (p *Preparer) Stop() {
 	p.cancel()
 	p.background.Wait()
 	p.plugins.stop()
 }
 
-// Prepare makes one attempt to have the claims of a pod prepared. It is no error if they
-// are, or if there are none. Errors are
+// Prepare makes one attempt to prepare the claims of a pod. It returns nil if they are prepared, or
+// if there are none. Errors are
 //   - a *NotReadyError if a claim is not allocated, not reserved for the pod, or not its own;
 //   - one or several *DriverError if a driver is not registered or does not prepare a claim;
 //     the pod then gets an Event;
@@ -135,16 +135,16 @@ func (p *Preparer) prepare(ctx context.Context, pod *v1.Pod) error {
 	return errors.Join(failed, p.records.store(known...))
 }
 
-// claimFor notes that the pod uses the claims, before any driver is called. The pod
-// gets none of them as long as a driver is missing: a pod without its claims is
-// easily deleted, and nobody would be there to unprepare.
+// claimFor stores that the pod uses the claims, before drivers are called. It stores nothing if a
+// driver is not registered. Such a pod is often deleted without its claims, and nobody would be
+// there to unprepare them.
 func (p *Preparer) claimFor(ctx context.Context, pod types.UID, claims []*resourceapi.ResourceClaim) ([]*claimRecord, error) {
 	var out []*claimRecord
 	changed := false
 	for _, claim := range claims {
 		known := p.records.get(claim.UID)
 		if known != nil && leftover(known) {
-			// What is left of an earlier use may be of other devices.
+			// An earlier preparation may be for other devices.
 			if err := p.unprepare(ctx, []*claimRecord{known}); err != nil {
 				return nil, err
 			}
@@ -173,10 +173,10 @@ func (p *Preparer) claimFor(ctx context.Context, pod types.UID, claims []*resour
 	return out, p.records.store(out...)
 }
 
-// Release notes that a pod does not use its claims any more, and unprepares those that no
-// other pod uses. It is no error if there are none. If a driver does not unprepare a claim,
-// the error says so, and it is asked again in the background until it does. After any other
-// error, Release must be called again.
+// Release records that a pod no longer uses its claims, and unprepares those that no other pod
+// uses. It is no error if there are none. If a driver fails to unprepare a claim, Release returns
+// that error, and tries again in the background. After any other error, Release must be called
+// again.
 func (p *Preparer) Release(ctx context.Context, pod types.UID) error {
 	for {
 		uids := uidsOf(p.records.all(ofPod(pod)))
@@ -199,7 +199,7 @@ func (p *Preparer) release(ctx context.Context, pod types.UID, uids []types.UID)
 	for _, uid := range uids {
 		known := p.records.get(uid)
 		if known == nil || !ofPod(pod)(known) {
-			continue // somebody was faster
+			continue // another caller was faster
 		}
 		known = known.without(pod)
 		changed = append(changed, known)
@@ -213,7 +213,7 @@ func (p *Preparer) release(ctx context.Context, pod types.UID, uids []types.UID)
 	return p.unprepare(ctx, unused)
 }
 
-// unprepare has drivers unprepare claims that no pod uses, which the caller has locked.
+// unprepare has drivers unprepare claims that no pod uses. The caller has locked the claims.
 func (p *Preparer) unprepare(ctx context.Context, known []*claimRecord) error {
 	if len(known) == 0 {
 		return nil
@@ -236,12 +236,11 @@ func (p *Preparer) unprepare(ctx context.Context, known []*claimRecord) error {
 	return err
 }
 
-// ReleaseExcept releases all pods for which active returns false, and unprepares what is
-// left of earlier attempts. If it returns nil, no claim is prepared that none of the active
-// pods uses. It is to be called after a start, when the caller knows which pods there are,
-// and may be called at any time to catch pods that went unnoticed. Active must return true
-// for every pod that is being prepared or uses its claims. All pods are tried; the errors
-// are joined.
+// ReleaseExcept releases all pods for which active returns false, and unprepares claims that
+// earlier attempts left prepared. If it returns nil, all prepared claims are in use by active pods.
+// Call it after a start, when all pods are known. It may also be called at any time, to release
+// pods whose end was missed. active must return true for every pod that is being prepared or uses
+// its claims. All pods are tried, and the errors are joined.
 func (p *Preparer) ReleaseExcept(ctx context.Context, active func(pod types.UID) bool) error {
 	var releases []func() error
 	for _, pod := range p.Pods() {
@@ -252,7 +251,7 @@ func (p *Preparer) ReleaseExcept(ctx context.Context, active func(pod types.UID)
 	return errors.Join(together(releases), p.unprepareAll(ctx))
 }
 
-// together calls functions at the same time, so that no driver holds up another one. The errors
+// together calls functions concurrently, so that one slow driver does not delay others. The errors
 // are joined.
 func together(all []func() error) error {
 	failed := make([]error, len(all))
@@ -264,7 +263,7 @@ func together(all []func() error) error {
 	return errors.Join(failed...)
 }
 
-// Pods are those that were prepared and not released, in no order.
+// Pods returns the pods that were prepared and not released, in any order.
 func (p *Preparer) Pods() []types.UID {
 	seen := make(map[types.UID]bool)
 	for _, known := range p.records.all(func(*claimRecord) bool { return true }) {
@@ -275,7 +274,7 @@ func (p *Preparer) Pods() []types.UID {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// unprepareLeftovers unprepares what an earlier process or an earlier attempt left.
+// unprepareLeftovers unprepares claims that an earlier process or attempt left prepared.
 func (p *Preparer) unprepareLeftovers(ctx context.Context) {
 	delay := firstRetry
 	for {
@@ -304,7 +303,7 @@ func (p *Preparer) unprepareLeftovers(ctx context.Context) {
 	}
 }
 
-// unprepareAll makes one attempt at each claim that no pod uses.
+// unprepareAll makes one attempt for each claim that no pod uses.
 func (p *Preparer) unprepareAll(ctx context.Context) error {
 	var attempts []func() error
 	for _, uid := range uidsOf(p.records.all(leftover)) {
@@ -321,7 +320,7 @@ func (p *Preparer) unprepareOne(ctx context.Context, uid types.UID) error {
 	defer unlock()
 	known := p.records.get(uid)
 	if known == nil || !leftover(known) {
-		return nil // Meanwhile, it was unprepared, or is used again.
+		return nil // it was unprepared or is used again
 	}
 	return p.unprepare(ctx, []*claimRecord{known})
 }

@@ -16,40 +16,39 @@ import (
 	"github.com/dray-project/dray/agent/internal/checkpoint"
 )
 
-// DamagedError says that the checkpoint is not what was written. What drivers have
-// prepared is not known then.
+// DamagedError says that the checkpoint is damaged. It is then unknown which claims are prepared.
 type DamagedError = checkpoint.DamagedError
 
-// claimRecord is what is known of one claim. It is not modified once it is stored.
+// claimRecord is the state of one claim on this node. It is immutable once stored.
 type claimRecord struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
-	// Pods that use the claim on this node. Without any, it is to be unprepared.
+	// Pods use the claim on this node. If there are none, the claim must be unprepared.
 	Pods []types.UID `json:"pods,omitempty"`
-	// Drivers that may have been asked to prepare it.
+	// Drivers may have been called to prepare the claim.
 	Drivers map[string]driverRecord `json:"drivers"`
 }
 
-// driverRecord is what one driver did for a claim.
+// driverRecord is the state of one driver for a claim.
 type driverRecord struct {
-	// Prepared is set when the driver has said so, or need not be asked.
+	// Prepared is set when the driver has prepared the claim, or need not be called.
 	Prepared bool `json:"prepared,omitempty"`
-	// SkipUnprepare says that the driver need not be asked to unprepare.
+	// SkipUnprepare says that the driver need not be called to unprepare.
 	SkipUnprepare bool     `json:"skipUnprepare,omitempty"`
 	Devices       []device `json:"devices,omitempty"`
 }
 
-// device is one that a driver prepared.
+// device is a device that a driver prepared.
 type device struct {
-	// Requests of the claim that the device is for. None stands for all.
+	// Requests are the claim's requests that the device is for. If there are none, it is for all.
 	Requests []string `json:"requests,omitempty"`
 	CDI      []string `json:"cdi,omitempty"`
 	Pool     string   `json:"pool,omitempty"`
 	Device   string   `json:"device,omitempty"`
 }
 
-// with is the record with one more pod.
+// with returns a copy of the record with another pod.
 func (r *claimRecord) with(pod types.UID) *claimRecord {
 	out := *r
 	if !slices.Contains(r.Pods, pod) {
@@ -58,14 +57,14 @@ func (r *claimRecord) with(pod types.UID) *claimRecord {
 	return &out
 }
 
-// without is the record without a pod.
+// without returns a copy of the record without a pod.
 func (r *claimRecord) without(pod types.UID) *claimRecord {
 	out := *r
 	out.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(other types.UID) bool { return other == pod })
 	return &out
 }
 
-// withDriver is the record with another state of a driver; nil removes it.
+// withDriver returns a copy of the record with another state of a driver. nil removes it.
 func (r *claimRecord) withDriver(name string, driver *driverRecord) *claimRecord {
 	out := *r
 	out.Drivers = maps.Clone(r.Drivers)
@@ -79,19 +78,19 @@ func (r *claimRecord) withDriver(name string, driver *driverRecord) *claimRecord
 
 func (r *claimRecord) driverNames() []string { return slices.Sorted(maps.Keys(r.Drivers)) }
 
-// newRecord is one of a claim that no driver was asked about.
+// newRecord returns the record of a claim for which no driver was called yet.
 func newRecord(claim *resourceapi.ResourceClaim) *claimRecord {
 	return &claimRecord{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Drivers: driversOf(claim)}
 }
 
-// records are all that is known, kept in a checkpoint.
+// records has the records of all claims, and writes them to a checkpoint.
 type records struct {
 	path string
 
 	mutex   sync.Mutex
 	known   map[types.UID]*claimRecord
-	busy    map[types.UID]bool // claims that somebody works on
-	changed chan struct{}      // closed when a claim is not busy any more
+	busy    map[types.UID]bool // locked claims
+	changed chan struct{}      // closed when a claim is unlocked
 }
 
 func openRecords(path string) (*records, error) {
@@ -106,8 +105,8 @@ func openRecords(path string) (*records, error) {
 	return r, nil
 }
 
-// lock waits until nobody works on any of the claims. It locks all of them or none, so
-// that two callers with claims in common do not wait for each other.
+// lock locks all of the claims at once, and waits until none of them is locked. So two callers with
+// common claims cannot deadlock.
 func (r *records) lock(ctx context.Context, claims []types.UID) (unlock func(), err error) {
 	for {
 		r.mutex.Lock()
@@ -140,21 +139,21 @@ func (r *records) unlock(claims []types.UID) {
 	r.changed = make(chan struct{})
 }
 
-// get returns what is known of a claim, or nil.
+// get returns the record of a claim, or nil.
 func (r *records) get(claim types.UID) *claimRecord {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.known[claim]
 }
 
-// all returns the records for which keep returns true, in the order of namespaces and names.
+// all returns the records for which keep returns true, sorted by namespace and name.
 func (r *records) all(keep func(*claimRecord) bool) []*claimRecord {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.sorted(keep)
 }
 
-// sorted expects the mutex to be locked.
+// sorted is all without locking. The caller holds the mutex.
 func (r *records) sorted(keep func(*claimRecord) bool) []*claimRecord {
 	var out []*claimRecord
 	for _, known := range r.known {
@@ -166,8 +165,8 @@ func (r *records) sorted(keep func(*claimRecord) bool) []*claimRecord {
 	return out
 }
 
-// store replaces what is known of claims, once that is in the checkpoint. The caller
-// has locked these claims. A record without pods and drivers is forgotten.
+// store writes records to the checkpoint, and then replaces them in memory. The caller has locked
+// the claims. A record without pods and drivers is removed.
 func (r *records) store(changes ...*claimRecord) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -187,12 +186,12 @@ func (r *records) store(changes ...*claimRecord) error {
 	return nil
 }
 
-// ofPod tells whether a record is of a claim that a pod uses.
+// ofPod returns a function that tells whether a pod uses the claim of a record.
 func ofPod(pod types.UID) func(*claimRecord) bool {
 	return func(known *claimRecord) bool { return slices.Contains(known.Pods, pod) }
 }
 
-// leftover tells whether a record is of a claim that is to be unprepared.
+// leftover tells whether the claim of a record must be unprepared.
 func leftover(known *claimRecord) bool { return len(known.Pods) == 0 }
 
 func uidsOf(known []*claimRecord) []types.UID {

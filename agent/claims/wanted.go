@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// NotReadyError says why a pod cannot use a claim at the moment. The scheduler and the
-// controller of claims may change that.
+// NotReadyError says why a pod cannot use a claim yet. The scheduler or the claim controller may
+// change that.
 type NotReadyError struct {
 	Claim  string // namespace/name
 	Reason string
@@ -24,12 +24,12 @@ type NotReadyError struct {
 
 func (err *NotReadyError) Error() string { return fmt.Sprintf("claim %s: %s", err.Claim, err.Reason) }
 
-// Wanted returns the claims that a pod needs, once each. All are allocated and reserved
-// for it. Otherwise, the error is a *NotReadyError, or one of the API server.
+// Wanted returns the claims that a pod needs, without duplicates. All are allocated, and reserved
+// for the pod. Otherwise, the error is a *NotReadyError, or one of the API server.
 func Wanted(ctx context.Context, client *draclient.Client, pod *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	references := pod.Spec.ResourceClaims
 	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
-		// It has no name in the pod's spec.
+		// the claim for extended resources has no name in the pod's spec
 		references = append(references[:len(references):len(references)], v1.PodResourceClaim{ResourceClaimName: &extended.ResourceClaimName})
 	}
 	var claims []*resourceapi.ResourceClaim
@@ -39,7 +39,7 @@ func Wanted(ctx context.Context, client *draclient.Client, pod *v1.Pod) ([]*reso
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
 		}
-		if name == nil || seen[*name] { // No claim is needed, or several names are for one.
+		if name == nil || seen[*name] { // no claim is needed, or another name refers to the same claim
 			continue
 		}
 		seen[*name] = true
@@ -52,8 +52,8 @@ func Wanted(ctx context.Context, client *draclient.Client, pod *v1.Pod) ([]*reso
 	return claims, nil
 }
 
-// usable gets a claim that the pod may use. A generated claim must have been generated
-// for this pod, not for one that had its name before.
+// usable returns a claim if the pod may use it. A generated claim must have been generated for this
+// pod, not for an earlier pod of the same name.
 func usable(ctx context.Context, client *draclient.Client, pod *v1.Pod, name string, generated bool) (*resourceapi.ResourceClaim, error) {
 	claim, err := client.ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -74,7 +74,7 @@ func usable(ctx context.Context, client *draclient.Client, pod *v1.Pod, name str
 	return claim, nil
 }
 
-// driversOf returns the drivers of a claim's devices. An operation of a driver is skipped
+// driversOf returns the drivers of a claim's devices. Prepare or unprepare is skipped for a driver
 // if the allocation says so for each of its devices (KEP-5945).
 func driversOf(claim *resourceapi.ResourceClaim) map[string]driverRecord {
 	out := make(map[string]driverRecord)

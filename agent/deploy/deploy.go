@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy holds what it takes to run dray-agent on the nodes of a cluster.
+// Package deploy has the manifests and the chart that run dray-agent on the nodes of a cluster.
 //
 //	chart/base   the objects, as plain YAML: the one place where they are written down.
 //	             It is a Kustomize base

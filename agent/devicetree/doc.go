@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package devicetree makes of an inventory what agent/deviceplugin serves.
+// Package devicetree converts an inventory to the device tree that agent/deviceplugin serves.
 //
 //	inventory.Inventory ─► Scanner ─► DeviceTree ─► deviceplugin.Manager ─► kubelet
 //	                         │ ▲                                              │
@@ -9,6 +9,6 @@
 //	                         ▼
 //	                  inventory.Ledger ◄── what is free again ◄── agent/podresources
 //
-// The tree has one type for each type of device, and n devices for one that is
-// shared n ways.
+// The tree has one resource type per type of device. A device that is shared n ways becomes n
+// plugin devices.
 package devicetree

@@ -18,30 +18,29 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// Scanner serves one driver's devices through a deviceplugin.Manager
-// whose namespace is the driver's name, and keeps the ledger: what kubelet
-// allocates is acquired, and what a claim holds is neither offered nor handed
-// out.
+// Scanner serves one driver's devices through a deviceplugin.Manager whose namespace is the
+// driver's name, and updates the ledger. It acquires devices that kubelet allocates. It reports
+// devices that a claim holds as unhealthy, and refuses to allocate them.
 //
-// Kubelet does not tell device plugins that a container is gone. A hold stays
-// until SetInUse is told that the device is free. Meanwhile kubelet may give the
-// device to another container, which takes over the hold.
+// Kubelet does not tell device plugins when a container has ended. A hold remains until SetInUse
+// gets a report that the device is free. If kubelet gives the device to another container before,
+// that container takes over the hold.
 type Scanner struct {
-	ctx    context.Context // ends Scan
+	ctx    context.Context // Scan ends when it is done
 	driver string
 	ledger *inventory.Ledger
-	wake   chan struct{} // has room for one
+	wake   chan struct{} // buffered channel of size 1
 
 	mutex   sync.Mutex
 	current *inventory.Inventory
-	seen    map[string]sighting // by user: as many as there are plugin devices
+	seen    map[string]sighting // by user: one entry per plugin device
 
-	settling time.Duration // the constant, but in tests
+	settling time.Duration // the constant, except in tests
 }
 
-// sighting is when this process saw a hold for the first time after its device was allocated.
+// sighting says when this process first saw a hold after its device was allocated.
 type sighting struct {
-	serial uint64 // of the hold
+	serial uint64 // serial number of the hold
 	at     time.Time
 }
 
@@ -50,13 +49,12 @@ var (
 	_ deviceplugin.Allocator = &Scanner{}
 )
 
-// NewScanner returns a Scanner that knows no devices until Update.
-// Its Scan ends when ctx is done.
+// NewScanner returns a Scanner without devices. Its Scan ends when ctx is done.
 func NewScanner(ctx context.Context, driver string, ledger *inventory.Ledger) *Scanner {
 	return &Scanner{ctx: ctx, driver: driver, ledger: ledger, wake: make(chan struct{}, 1), seen: make(map[string]sighting), settling: settling}
 }
 
-// Update replaces the inventory. It does not wait, and may be a Source's report.
+// Update replaces the inventory. It does not block, and can be passed to a Source as report.
 func (s *Scanner) Update(in *inventory.Inventory) {
 	s.mutex.Lock()
 	s.current = in
@@ -64,17 +62,16 @@ func (s *Scanner) Update(in *inventory.Inventory) {
 	s.Refresh()
 }
 
-// Refresh has the ledger looked at again. It does not wait, and may be called
-// by the ledger's OnChange.
+// Refresh makes Scan read the ledger again. It does not block, and may be called by the ledger's
+// OnChange.
 func (s *Scanner) Refresh() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // a look that is still to come will do
+	default: // Scan has been triggered already
 	}
 }
 
-// Scan notifies of the devices after each change, until the context of
-// NewScanner is done.
+// Scan calls Notify after each change, until the context of NewScanner is done.
 func (s *Scanner) Scan(notifier deviceplugin.Notifier) error {
 	for {
 		select {
@@ -88,15 +85,14 @@ func (s *Scanner) Scan(notifier deviceplugin.Notifier) error {
 	}
 }
 
-// unavailable tells which devices kubelet must not hand out, though they are
-// healthy and it may have nobody who uses them.
+// unavailable returns a function that tells which healthy devices kubelet must not allocate.
 func (s *Scanner) unavailable(in *inventory.Inventory) func(inventory.ID) bool {
 	claimed, exhausted := s.ledger.UsedBy(in, inventory.FrontDRA), exhausted(in, s.ledger.Holds())
 	return func(id inventory.ID) bool { return claimed(id) || exhausted(id) }
 }
 
-// Allocate acquires the devices, all of them or none, and leaves the answer to
-// the Manager. The error says who has a device that is in use.
+// Allocate acquires all of the devices or none, and leaves the response to the Manager. If a device
+// is in use, the error names its user.
 func (s *Scanner) Allocate(request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	var pluginIDs []string
 	for _, container := range request.GetContainerRequests() {
@@ -133,27 +129,25 @@ func (s *Scanner) acquire(pluginIDs []string) error {
 	})
 }
 
-// errNoDevices is what there is before the first Update.
+// errNoDevices is the error before the first Update.
 var errNoDevices = errors.New("no devices are known")
 
-// Report is what is known of the plugin devices in use.
+// Report says which plugin devices are in use.
 type Report struct {
-	// Asked is a moment before any of it was found out.
+	// Asked is a time before kubelet was asked.
 	Asked time.Time
-	// InUse are the IDs of plugin devices that kubelet says containers have, by resource;
-	// other drivers' are ignored.
+	// InUse are the IDs of plugin devices that containers have according to kubelet, by resource.
+	// Resources of other drivers are ignored.
 	InUse map[string][]string
-	// Free tells whether those devices of a resource are free that InUse leaves out. That
-	// kubelet leaves a device out does not say so. Nil: it is not known of any.
+	// Free tells whether all devices of a resource that are not in InUse are free. Kubelet's answer
+	// alone does not imply that. nil: no device is known to be free.
 	Free func(resource string) bool
 }
 
-// SetInUse adds the holds that kubelet says there are, and gives up those that are known to be
-// free. A hold stays if nothing is known of it: if its resource has devices that cannot be
-// told free, if kubelet allocated the device after the report was begun or in the last
-// minute, or if no resource is known for it because the inventory does not have its device
-// at the moment. A Scanner that is new waits for a minute, too: it does not know when devices were
-// allocated.
+// SetInUse adds holds that kubelet reports, and removes those that are known to be free. A hold
+// remains if Free is false for its resource, or if the inventory does not have its device. It also
+// remains if kubelet allocated the device in the last minute, or after report.Asked. A new Scanner
+// waits for a minute, too, because it does not know when devices were allocated.
 func (s *Scanner) SetInUse(report Report) error {
 	in := s.latest()
 	if in == nil {
@@ -173,17 +167,16 @@ func (s *Scanner) SetInUse(report Report) error {
 	})
 }
 
-// Silent tells that kubelet does not answer. It ends no pods in that time: all allocations are taken for new
-// ones at the next SetInUse.
+// Silent says that kubelet did not answer. No pods end in that time, so all allocations count as
+// new at the next SetInUse.
 func (s *Scanner) Silent() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	clear(s.seen)
 }
 
-// Rebuild makes the holds of the device plugin anew after the ledger was lost. Where kubelet
-// does not say which devices of a resource containers have, all of them may be in use,
-// except those that a claim is known to have.
+// Rebuild fills a lost ledger with the holds of the device plugin. If it is unknown which devices
+// of a resource are in use, all count as in use, except those that a claim is known to hold.
 func (s *Scanner) Rebuild(report Report) error {
 	in := s.latest()
 	if in == nil {
@@ -205,7 +198,7 @@ func (s *Scanner) Rebuild(report Report) error {
 	return s.ledger.Rebuild(inventory.FrontDevicePlugin, holds)
 }
 
-// reported are the holds that kubelet says there are.
+// reported returns the holds that kubelet reports.
 func (s *Scanner) reported(devices map[string]*inventory.Device, report Report) []inventory.Hold {
 	var out []inventory.Hold
 	for pluginID, device := range devices {
@@ -216,21 +209,21 @@ func (s *Scanner) reported(devices map[string]*inventory.Device, report Report) 
 	return out
 }
 
-// ours tells whether a hold is one of this device plugin.
+// ours tells whether a hold belongs to this device plugin.
 func (s *Scanner) ours(hold inventory.Hold) bool {
 	return hold.Front == inventory.FrontDevicePlugin && hold.Device.Driver == s.driver
 }
 
-// resource is the name under which kubelet knows a type of devices.
+// resource returns the name of a device's resource.
 func (s *Scanner) resource(device *inventory.Device) string { return s.driver + "/" + device.Type }
 
-// settling is how long after Allocate neither kubelet nor the API server may know of the pod:
-// that of a static pod comes to the API server only after kubelet admitted it.
+// settling is how long after Allocate kubelet and the API server may not report the pod yet. A
+// static pod, for instance, appears in the API server only after kubelet has admitted it.
 const settling = time.Minute
 
-// recent returns a function that tells whether a device was allocated just now, or after asked. The
-// times are those at which this process saw that: another one may have allocated it, and the
-// clock may have been set since.
+// recent returns a function that tells whether a device was allocated less than settling ago, or
+// after asked. It uses the times at which this process saw the allocations, because another process
+// may have made them, or the clock may have been set.
 func (s *Scanner) recent(holds []inventory.Hold, asked time.Time) func(inventory.Hold) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -260,5 +253,6 @@ func (s *Scanner) latest() *inventory.Inventory {
 	return s.current
 }
 
-// user is who has a plugin device: kubelet tells no more than its ID.
+// user returns the user of a plugin device in the ledger. Kubelet identifies a user only by the
+// plugin device's ID.
 func (s *Scanner) user(pluginID string) string { return s.driver + "/" + pluginID }

@@ -15,10 +15,9 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// Of is what the device plugin serves of one driver's devices, as
-// resources <driver>/<type>. A device that is shared n ways is n plugin devices.
-// A device is unhealthy if it is that in the inventory, or if inUse says that
-// somebody has it through the other front; inUse may be nil.
+// Of returns the device tree of one driver's devices, as resources <driver>/<type>. A device that
+// is shared n ways becomes n plugin devices. A device is unhealthy if the inventory says so, or if
+// inUse says that it is in use through the other front. inUse may be nil.
 func Of(in *inventory.Inventory, driver string, inUse func(inventory.ID) bool) deviceplugin.DeviceTree {
 	tree := deviceplugin.NewDeviceTree()
 	for pluginID, device := range pluginDevices(in, driver) {
@@ -32,12 +31,11 @@ func Of(in *inventory.Inventory, driver string, inUse func(inventory.ID) bool) d
 	return tree
 }
 
-// pluginDevices are the devices of a driver that have a type, by the ID that
-// they have in the device plugin:
+// pluginDevices returns the devices of a driver that have a type, by their ID in the device plugin:
 //
 //	gpu-0          an exclusive device
 //	gpu-0::1       the second share of a device
-//	pool-b/gpu-0   a device of whose name the driver has several
+//	pool-b/gpu-0   a device whose name exists in several pools of the driver
 //
 // The name of a device has neither a colon nor a slash.
 func pluginDevices(in *inventory.Inventory, driver string) map[string]*inventory.Device {
@@ -63,7 +61,7 @@ func pluginDevices(in *inventory.Inventory, driver string) map[string]*inventory
 	return devices
 }
 
-// ambiguousNames are the names that a driver's devices have in several pools.
+// ambiguousNames returns the names of devices that exist in several pools of a driver.
 func ambiguousNames(in *inventory.Inventory, driver string) map[string]bool {
 	pools := make(map[string]string)
 	ambiguous := make(map[string]bool)
@@ -83,9 +81,9 @@ func ambiguousNames(in *inventory.Inventory, driver string) map[string]bool {
 // counterSetID identifies a counter set on a node.
 type counterSetID struct{ driver, pool, name string }
 
-// exhausted returns a function that tells whether devices which the device
-// plugin handed out leave too little of a device's counters for it. For claims
-// the scheduler sees to it.
+// exhausted returns a function that tells whether a device's counters do not suffice for it,
+// because of devices that the device plugin has allocated. For claims, the scheduler checks
+// counters.
 func exhausted(in *inventory.Inventory, holds []inventory.Hold) func(inventory.ID) bool {
 	left := make(map[counterSetID]map[string]resource.Quantity)
 	for _, set := range in.CounterSets {
@@ -99,7 +97,7 @@ func exhausted(in *inventory.Inventory, holds []inventory.Hold) func(inventory.I
 	for _, hold := range holds {
 		device := in.Device(hold.Device)
 		if hold.Front != inventory.FrontDevicePlugin || device == nil || held[hold.Device] {
-			continue // the shares of a device consume its counters once
+			continue // several shares of a device consume its counters once
 		}
 		held[hold.Device] = true
 		for _, consumption := range device.Consumes {
@@ -118,7 +116,7 @@ func exhausted(in *inventory.Inventory, holds []inventory.Hold) func(inventory.I
 	}
 }
 
-// needsMoreThan tells whether a counter of the device does not suffice for it.
+// needsMoreThan tells whether the remaining counters do not suffice for the device.
 func needsMoreThan(d *inventory.Device, left map[counterSetID]map[string]resource.Quantity) bool {
 	for _, consumption := range d.Consumes {
 		counters := left[counterSetID{d.Driver, d.Pool, consumption.CounterSet}]
@@ -131,7 +129,7 @@ func needsMoreThan(d *inventory.Device, left map[counterSetID]map[string]resourc
 	return false
 }
 
-// topologyHints is nil if the device has no affinity.
+// topologyHints returns the NUMA nodes of a device, or nil if it has none.
 func topologyHints(d *inventory.Device) *pluginapi.TopologyInfo {
 	if len(d.Topology.NUMANodes) == 0 {
 		return nil
@@ -143,8 +141,8 @@ func topologyHints(d *inventory.Device) *pluginapi.TopologyInfo {
 	return topology
 }
 
-// cdiSpec defines the CDI device <driver>/<type>=<device>, which all shares of
-// a device have in common. It is nil if a container needs nothing.
+// cdiSpec returns the spec of the CDI device <driver>/<type>=<device>, which all shares of a device
+// use. It is nil if a container needs no edits.
 func cdiSpec(in *inventory.Inventory, device *inventory.Device) *cdispec.Spec {
 	if reflect.DeepEqual(device.Edits, cdispec.ContainerEdits{}) {
 		return nil

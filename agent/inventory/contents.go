@@ -14,12 +14,12 @@ import (
 	"github.com/dray-project/dray/agent/resourceslice"
 )
 
-// Unpublished says what of a driver's devices is not published, or not told to those who
-// have them, and why: an error for each pool, device, counter set or value that the API
-// server would refuse.
+// Unpublished returns an error for each pool, device, counter set or value of a driver that is not
+// published, because the API server would refuse it. It includes values that are left out of
+// claims' statuses.
 func (in *Inventory) Unpublished(driver string) []error { return in.contents(driver, nil).problems }
 
-// contents are what can be published of a driver.
+// contents returns what can be published of a driver.
 func (in *Inventory) contents(driver string, inUse func(ID) bool) *contents {
 	c := &contents{
 		pools: make(map[string]resourceslice.Slice), poolErrors: make(map[string]error),
@@ -44,17 +44,17 @@ func (in *Inventory) contents(driver string, inUse func(ID) bool) *contents {
 	return c
 }
 
-// contents are devices and counter sets in the making.
+// contents collects devices and counter sets.
 type contents struct {
 	pools    map[string]resourceslice.Slice
-	problems []error // why the rest is not published
+	problems []error // why devices or values are left out
 
-	poolErrors map[string]error // of names
+	poolErrors map[string]error // by name of the pool
 	sets       map[counterSetID]resourceapi.CounterSet
 	devices    map[ID]bool
 }
 
-// checkPool checks each name once.
+// checkPool checks a pool's name, and remembers the result.
 func (c *contents) checkPool(name string) error {
 	err, known := c.poolErrors[name]
 	if !known {
@@ -97,7 +97,7 @@ func (c *contents) addDevice(d *Device, inUse bool) error {
 	}
 	for name, capacity := range published.Capacity {
 		if err := checkCapacity(name, &capacity, d.Shares > 1); err != nil {
-			// Without it, users could have more of the device than there is.
+			// Without this capacity, users could get more of the device than it has.
 			return fmt.Errorf("capacity %q: %w", name, err)
 		}
 	}
@@ -116,8 +116,8 @@ func (c *contents) addDevice(d *Device, inUse bool) error {
 	return nil
 }
 
-// checkConsumption refuses a device that consumes what its pool does not have: it would be
-// given to users although the hardware is in use.
+// checkConsumption refuses a device that consumes counters which its pool lacks. Without them, it
+// could be allocated although its hardware is in use.
 func (c *contents) checkConsumption(d *Device) error {
 	if len(d.Consumes) > resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice {
 		return fmt.Errorf("it consumes counters of %d sets, of at most %d", len(d.Consumes), resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice)
@@ -163,8 +163,8 @@ func checkGroups(groups []string) error {
 	return nil
 }
 
-// leaveOutAttributes leaves out attributes that the API server would refuse, and the last ones by
-// name if there are too many. Those that Kubernetes defines stay.
+// leaveOutAttributes removes attributes that the API server would refuse. If there are too many, it
+// removes the last ones by name, but keeps attributes that Kubernetes defines.
 func (c *contents) leaveOutAttributes(d *Device, published *resourceapi.Device) {
 	room := resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice - len(published.Capacity)
 	values := resourceapi.ResourceSliceMaxAttributeValuesPerDevice

@@ -15,77 +15,72 @@ type ID struct {
 	Device string
 }
 
-// String is driver/pool/device, the form that Kubernetes uses in messages.
+// String returns driver/pool/device, as Kubernetes does in messages.
 func (id ID) String() string { return id.Driver + "/" + id.Pool + "/" + id.Device }
 
-// Device is one record: a device, a partition of one, or a virtual function.
+// Device is a device, a partition of a device, or a virtual function.
 type Device struct {
 	ID
 	// Type is the device plugin's resource name without its namespace, such as
 	// "gpu". The device plugin does not serve devices without a type.
 	Type string
 
-	// Attributes are what the source knows besides Topology, which becomes
-	// Kubernetes' standard attributes. Those that the API server would refuse are not
-	// published: see Unpublished.
+	// Attributes are attributes of the source. The attributes that Kubernetes defines come from
+	// Topology. Attributes that the API server would refuse are not published: see Unpublished.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	Capacity   map[resourceapi.QualifiedName]resourceapi.DeviceCapacity
-	// Consumes refers to the pool's counter sets. Devices which consume the
-	// same counters exclude each other.
+	// Consumes has the device's consumption of the pool's counter sets. If the counters do not
+	// suffice for two devices, only one of them can be allocated.
 	Consumes []resourceapi.DeviceCounterConsumption
-	// Shares is how many users may have the device at the same time. Zero and
-	// one both mean that it is exclusive.
+	// Shares is how many users may have the device at the same time. Zero and one mean that it is
+	// exclusive.
 	Shares int
 
 	Health   Health
 	Topology Topology
-	// Taints are those that the device has besides the ones that its health and the other front
-	// give it.
+	// Taints are taints in addition to those for health and for use through the other front.
 	Taints []resourceapi.DeviceTaint
-	// Data and Network, if any, are what users of the device are told in the status of
-	// their claim, as far as the API server takes it: see Unpublished. As JSON, Data must
-	// not be longer than 10 KiB.
+	// Data and Network, if set, are reported to users in the status of their claim, if the API
+	// server accepts them: see Unpublished. Data must not exceed 10 KiB as JSON.
 	Data    map[string]any
 	Network *resourceapi.NetworkDeviceData
-	// Edits are what a container needs to use the device.
+	// Edits are the CDI container edits that a container needs to use the device.
 	Edits cdispec.ContainerEdits
 }
 
-// Health is what the source knows about the state of a device. Its zero value
-// is healthy.
+// Health is the state of a device according to the source. The zero value is healthy.
 type Health struct {
-	// Unhealthy devices are tainted in ResourceSlices, and unhealthy for the
-	// device plugin.
+	// Unhealthy devices have a taint in ResourceSlices, and are unhealthy for the device plugin.
 	Unhealthy bool
-	// Evict has pods that use the device evicted, because it is of no use to them. It
-	// has a meaning for unhealthy devices only.
+	// Evict evicts pods that use the device, because it no longer works for them. It matters only
+	// for unhealthy devices.
 	Evict bool
-	// Reason says why in one word, such as "EccErrors", or is empty. TaintValue makes the value
-	// of the taint of it, and ConditionReason the reason of the claim's condition.
+	// Reason is one word that says why, such as "EccErrors", or is empty. TaintValue converts it to
+	// the value of the taint, and ConditionReason to the reason of the claim's condition.
 	Reason string
-	// Message is for people. ConditionMessage makes the message of the claim's condition of
-	// it, and HealthMessage that of the health that kubelet is told.
+	// Message is a text for users. ConditionMessage converts it to the message of the claim's
+	// condition, and HealthMessage to that of the health that kubelet gets.
 	Message string
 }
 
-// Topology is where a device sits. Zero values are unknown.
+// Topology is the position of a device in the machine. Zero values are unknown.
 type Topology struct {
 	PCIBusID string // extended BDF notation: 0000:3b:00.0
 	PCIeRoot string // root complex: pci0000:3a
-	// NUMANodes are the nodes nearest to the device, the nearest first. Empty
-	// means that the device has no affinity.
+	// NUMANodes are the NUMA nodes of the device, the nearest first. If there are none, the device
+	// has no affinity.
 	NUMANodes []int
 }
 
-// CounterSet is what partitions of hardware in one pool have in common.
+// CounterSet has counters that partitions of hardware in one pool consume.
 type CounterSet struct {
 	Driver string
 	Pool   string
 	resourceapi.CounterSet
 }
 
-// Inventory is all of a node's devices at one moment, in the order in which
-// they are to be allocated. Readers must not modify it.
+// Inventory has all devices of a node at one moment, in the order of allocation. Readers must not
+// modify it.
 type Inventory struct {
 	Devices     []Device
 	CounterSets []CounterSet

@@ -14,14 +14,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Run implements Source. A change of the file that makes it invalid is logged, and
-// the devices stay as they are.
+// Run implements Source. If a change makes the file invalid, it logs the error, and the devices
+// stay as they are.
 func (s *Simulation) Run(ctx context.Context, report func(*Inventory)) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch simulation: %w", err)
 	}
-	// Editors and deployments put another file in its place.
+	// Editors and deployments replace the file, so watch its folder.
 	if err := watcher.Add(filepath.Dir(s.path)); err != nil {
 		return errors.Join(fmt.Errorf("watch simulation: %w", err), watcher.Close())
 	}
@@ -31,7 +31,7 @@ func (s *Simulation) Run(ctx context.Context, report func(*Inventory)) error {
 	defer func() { _ = watcher.Close() }()
 	watching.Go(func() { s.watch(ctx, watcher, changed) })
 	current := s
-	// The file may have changed before it was watched.
+	// The file may have changed before the watch began.
 	if again, err := ReadSimulation(s.path, s.node.name); err == nil {
 		current = again
 	}
@@ -55,7 +55,7 @@ func (s *Simulation) Run(ctx context.Context, report func(*Inventory)) error {
 	return nil
 }
 
-// watch tells of changes of the file until the watcher is closed.
+// watch sends a value to changed when the file changes, until the watcher is closed.
 func (s *Simulation) watch(ctx context.Context, watcher *fsnotify.Watcher, changed chan<- struct{}) {
 	for {
 		select {
@@ -74,7 +74,7 @@ func (s *Simulation) watch(ctx context.Context, watcher *fsnotify.Watcher, chang
 		}
 		select {
 		case changed <- struct{}{}:
-		default: // the last one was not looked at yet
+		default: // the previous value was not received yet
 		}
 	}
 }

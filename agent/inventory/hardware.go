@@ -25,32 +25,32 @@ type Hardware struct {
 	Nodes            []SimulatedNodes `json:"nodes,omitempty"`
 }
 
-// SimulatedNodes describes nodes that are alike.
+// SimulatedNodes describes a number of similar nodes.
 type SimulatedNodes struct {
-	// Name is that of the nodes. {index} in it stands for the number of the node, from 0 on, and
-	// {index:3} for the same with zeros before it, so that it has three digits.
+	// Name is the pattern of the nodes' names. {index} in it stands for the index of the node, from
+	// 0. {index:3} stands for the index with at least three digits.
 	Name string `json:"name"`
-	// Count is how many there are; 0 stands for one.
+	// Count is the number of nodes. 0 stands for one.
 	Count int `json:"count,omitempty"`
 
-	// Labels are those of the nodes, besides their name, operating system and architecture.
+	// Labels are labels in addition to those for host name, operating system and architecture.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Region is that of all nodes. Zones are theirs in turn: the first node is in the first one.
+	// Region is the region of all nodes. Nodes are assigned to the zones in turn.
 	Region string         `json:"region,omitempty"`
 	Zones  []string       `json:"zones,omitempty"`
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// Capacity is that of the nodes for pods. What it does not have is
-	// 64 CPUs, 512Gi of memory, 1Ti of ephemeral storage and 110 pods.
+	// Capacity is the nodes' capacity for pods. The defaults are 64 CPUs, 512Gi of memory, 1Ti of
+	// ephemeral storage and 110 pods.
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// The devices of each node; nodes need not have any.
+	// The devices of each node; there may be none.
 	SimulatedDevices `json:",inline"`
 }
 
 const (
-	// MaxSimulatedNodes is how many nodes a file may describe.
+	// MaxSimulatedNodes is the maximum number of nodes in a file.
 	MaxSimulatedNodes = 100_000
-	// maxSimulatedDevices is how many devices one node may have, with their partitions.
+	// maxSimulatedDevices is the maximum number of devices of a node, including partitions.
 	maxSimulatedDevices = 10_000
 )
 
@@ -64,8 +64,8 @@ func ReadHardware(path string) (*Hardware, error) {
 	return hardware, hardware.check(file)
 }
 
-// Validate looks for mistakes in a description that is not from a file, as ReadHardware does. Errors
-// name fields.
+// Validate checks a description that does not come from a file, as ReadHardware does. Errors name
+// fields.
 func (h *Hardware) Validate() error { return h.check(&yamlfile.File{}) }
 
 func (h *Hardware) check(file *yamlfile.File) error {
@@ -74,7 +74,7 @@ func (h *Hardware) check(file *yamlfile.File) error {
 	return errors.Join(c.mistakes...)
 }
 
-// defaultCapacity is what nodes have for pods if their description does not say.
+// defaultCapacity has the defaults of Capacity.
 var defaultCapacity = corev1.ResourceList{
 	corev1.ResourceCPU:              resource.MustParse("64"),
 	corev1.ResourceMemory:           resource.MustParse("512Gi"),
@@ -82,17 +82,17 @@ var defaultCapacity = corev1.ResourceList{
 	corev1.ResourcePods:             resource.MustParse("110"),
 }
 
-// Room is what a node has for pods.
+// Room returns a node's capacity for pods, including defaults.
 func (n *SimulatedNodes) Room() corev1.ResourceList {
 	room := maps.Clone(defaultCapacity)
 	maps.Copy(room, n.Capacity)
 	return room
 }
 
-// Number is how many nodes there are.
+// Number returns the number of nodes.
 func (n *SimulatedNodes) Number() int { return max(n.Count, 1) }
 
-// NodeName is the name of a node, by its number from 0 on.
+// NodeName returns the name of the node with an index.
 func (n *SimulatedNodes) NodeName(index int) string {
 	return placeholder.ReplaceAllStringFunc(n.Name, func(found string) string {
 		digits, _ := strconv.Atoi(placeholder.FindStringSubmatch(found)[1])
@@ -100,10 +100,10 @@ func (n *SimulatedNodes) NodeName(index int) string {
 	})
 }
 
-// placeholder is what stands for the number of a node in its name.
+// placeholder matches the placeholder for the index in a node's name.
 var placeholder = regexp.MustCompile(`\{index(?::([1-9]))?\}`)
 
-// Zone is that of a node, by its number; empty: in none.
+// Zone returns the zone of the node with an index, or an empty string.
 func (n *SimulatedNodes) Zone(index int) string {
 	if len(n.Zones) == 0 {
 		return ""
@@ -111,7 +111,7 @@ func (n *SimulatedNodes) Zone(index int) string {
 	return n.Zones[index%len(n.Zones)]
 }
 
-// Drivers are the names of the drivers of the nodes' devices, in the order of the groups.
+// Drivers returns the drivers of the nodes' devices, in the order of the groups.
 func (n *SimulatedNodes) Drivers() []string {
 	var names []string
 	for i := range n.Groups {
@@ -122,13 +122,13 @@ func (n *SimulatedNodes) Drivers() []string {
 	return names
 }
 
-// Inventory is what a node has, by its number, after the last event of each of its devices, by
-// their names.
+// Inventory returns the devices of the node with an index. last has the latest event of each
+// device, by device name.
 func (n *SimulatedNodes) Inventory(index int, last map[string]SimulatedEvent) *Inventory {
 	return n.inventory(nodeIdentity{n.NodeName(index), index}, last)
 }
 
-// devicesOf are the devices of the node of a name, and its number among those of its kind.
+// devicesOf returns the devices of the node with a name, and its index.
 func (h *Hardware) devicesOf(name string) (*SimulatedDevices, int, error) {
 	if len(h.Nodes) == 0 {
 		return &h.SimulatedDevices, 0, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/agent/internal/yamlfile"
 )
 
-// hardwareCheck looks for mistakes in a file of simulated hardware. The API server knows more
-// rules; what is found here would be found late, or would be told in other words.
+// hardwareCheck checks a file of simulated hardware. The API server checks more rules. These
+// mistakes would be found late, or with an error that does not name the field.
 type hardwareCheck struct {
 	file     *yamlfile.File
 	mistakes []error
@@ -55,7 +55,7 @@ func (c *hardwareCheck) hardware(h *Hardware) {
 	}
 }
 
-// nodes checks a kind of nodes. seen are the names of those before it.
+// nodes checks a kind of nodes. seen has the names of nodes of earlier kinds.
 func (c *hardwareCheck) nodes(path *field.Path, kind *SimulatedNodes, seen map[string]bool) {
 	switch {
 	case kind.Name == "":
@@ -118,8 +118,8 @@ func (c *hardwareCheck) taint(path *field.Path, key, value, effect string, effec
 	}
 }
 
-// devices checks the devices of one node and the script. nodes are the names of those that have
-// them; nil: any.
+// devices checks the devices of a node and the script. nodes are the names of the nodes that have
+// them; nil stands for any.
 func (c *hardwareCheck) devices(path *field.Path, devices *SimulatedDevices, nodes map[string]bool) {
 	before, number := len(c.mistakes), 0
 	for i := range devices.Groups {
@@ -129,7 +129,7 @@ func (c *hardwareCheck) devices(path *field.Path, devices *SimulatedDevices, nod
 		c.mistake(path.Child("groups"), "%d devices with their partitions: a node has at most %d", number, maxSimulatedDevices)
 	}
 	if len(c.mistakes) > before {
-		return // what follows counts on the names of devices
+		return // the following checks need valid device names
 	}
 	wholes := make(map[string]bool)
 	seen := make(map[ID]bool)
@@ -150,7 +150,7 @@ func (c *hardwareCheck) devices(path *field.Path, devices *SimulatedDevices, nod
 	}
 }
 
-// group checks a group, and returns how many devices it has.
+// group checks a group, and returns its number of devices.
 func (c *hardwareCheck) group(path *field.Path, group *SimulatedGroup) int {
 	if group.Driver == "" || group.Name == "" || group.Count < 1 {
 		c.mistake(path, "driver, name and a count of at least 1 are required")

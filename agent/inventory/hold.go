@@ -10,37 +10,37 @@ import (
 	"strings"
 )
 
-// Front is one of the ways in which kubelet hands out devices.
+// Front is a kubelet API through which devices are allocated to pods.
 type Front string
 
-// The fronts, as they are written to checkpoints.
+// The fronts. The values are stored in checkpoints.
 const (
 	FrontDRA          Front = "dra"
 	FrontDevicePlugin Front = "device-plugin"
 )
 
-// Fronts are all fronts.
+// Fronts has all fronts.
 var Fronts = []Front{FrontDRA, FrontDevicePlugin}
 
-// Hold says that a device is in use.
+// Hold says that a user has a device.
 type Hold struct {
 	Device ID    `json:"device"`
 	Front  Front `json:"front"`
-	// User is the UID of a ResourceClaim, or whatever tells users of the device
-	// plugin apart.
+	// User is the UID of a ResourceClaim. For the device plugin, it is the resource's domain and
+	// the plugin device's ID.
 	User string `json:"user"`
-	// Counters are the names of the counter sets that the device consumes, with commas between. They
-	// are here because the inventory may not have the device at the moment.
+	// Counters has the names of the counter sets that the device consumes, separated by commas.
+	// They are stored because the device may be missing in the inventory later.
 	Counters string `json:"counters,omitempty"`
-	// Assumed says that nobody is known to have the device, and that it is not known to
-	// be free, either: what was known is lost.
+	// Assumed says that the device may be in use, since records were lost. It is neither known to
+	// be in use nor known to be free.
 	Assumed bool `json:"assumed,omitempty"`
-	// Serial tells when the user was given the device last: it is higher the later that was. It is 0
-	// if others said that the user has the device.
+	// Serial increases with each allocation. It is 0 if the hold comes from a report, not from an
+	// allocation.
 	Serial uint64 `json:"serial,omitempty"`
 }
 
-// HoldOf is the hold of a user of a device.
+// HoldOf returns the hold of a user on a device.
 func HoldOf(device *Device, front Front, user string) Hold {
 	var counters []string
 	for _, consumption := range device.Consumes {
@@ -49,7 +49,7 @@ func HoldOf(device *Device, front Front, user string) Hold {
 	return Hold{Device: device.ID, Front: front, User: user, Counters: strings.Join(counters, ",")}
 }
 
-// sameAs tells whether both holds are of the same user and the same device.
+// sameAs tells whether both holds have the same user and device.
 func (h Hold) sameAs(other Hold) bool {
 	return h.Device == other.Device && h.Front == other.Front && h.User == other.User
 }
@@ -58,8 +58,8 @@ func compareHolds(a, b Hold) int {
 	return cmp.Or(cmp.Compare(a.Device.String(), b.Device.String()), cmp.Compare(a.Front, b.Front), cmp.Compare(a.User, b.User))
 }
 
-// merged are holds with each user of a device once, in order. Who is known to have a device is
-// not assumed to have it, and the higher serial is the later one.
+// merged returns the holds sorted, with one per user and device. A known hold replaces an assumed
+// one, and the higher serial is kept.
 func merged(holds []Hold) []Hold {
 	slices.SortStableFunc(holds, compareHolds)
 	out := holds[:0]
@@ -75,10 +75,10 @@ func merged(holds []Hold) []Hold {
 	return out
 }
 
-// InUseError says who has a device that was asked for.
+// InUseError says that another user has the device, or a device that shares counters with it.
 type InUseError struct {
 	Device ID
-	Hold   Hold // which stands in the way, perhaps of hardware that both share
+	Hold   Hold // the hold of the other user
 }
 
 func (err *InUseError) Error() string {
@@ -92,8 +92,8 @@ func (err *InUseError) Error() string {
 	return fmt.Sprintf("device %s: device %s has the same counters and is %s %s %s", err.Device, err.Hold.Device, how, err.Hold.Front, err.Hold.User)
 }
 
-// Conflict says that both fronts handed out a device, or devices with the same counters. None of the fronts
-// hands them out again before one of the users gives them back.
+// Conflict says that both fronts allocated a device, or devices with the same counters. Neither
+// front allocates the devices again before one of the users releases its device.
 type Conflict struct{ Plugin, Claim Hold }
 
 func (c Conflict) String() string {
@@ -101,7 +101,7 @@ func (c Conflict) String() string {
 		c.Plugin.Device, c.Plugin.User, c.Claim.User, c.Claim.Device)
 }
 
-// conflicts are those between holds that are known, not assumed.
+// conflicts returns the conflicts between holds that are not assumed.
 func conflicts(holds []Hold) []Conflict {
 	var out []Conflict
 	for _, plugin := range holds {
@@ -131,15 +131,15 @@ func (h Hold) counterSets() []counterSetID {
 	return out
 }
 
-// excludes tells whether two fronts cannot hand out the devices of both holds at the same time.
+// excludes tells whether two fronts must not allocate the devices of both holds at the same time.
 func (h Hold) excludes(other Hold) bool {
 	return h.Device == other.Device || slices.ContainsFunc(h.counterSets(), func(set counterSetID) bool {
 		return slices.Contains(other.counterSets(), set)
 	})
 }
 
-// blocker is a hold that keeps a user from being given a device that so many may have, or nil. If the
-// user is known to have it already, only the other front can be in the way.
+// blocker returns a hold that prevents this one, or nil. shares is how many users the device may
+// have. If the user already has the device, only a hold of the other front is returned.
 func (h Hold) blocker(holds []Hold, shares int) *Hold {
 	has := slices.ContainsFunc(holds, func(hold Hold) bool { return hold.sameAs(h) && !hold.Assumed })
 	users := 0

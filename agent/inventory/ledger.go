@@ -15,11 +15,11 @@ import (
 	"github.com/dray-project/dray/agent/internal/checkpoint"
 )
 
-// DamagedError says that the checkpoint of a ledger is not what was written.
+// DamagedError says that the checkpoint of a ledger is damaged.
 type DamagedError = checkpoint.DamagedError
 
-// UnknownError says that a ledger hands out nothing, because it does not know yet who has
-// devices through some of the fronts.
+// UnknownError says that a ledger refuses allocations, because the users of some fronts are not
+// known yet.
 type UnknownError struct{ Fronts []Front }
 
 func (err *UnknownError) Error() string {
@@ -30,35 +30,34 @@ func (err *UnknownError) Error() string {
 	return fmt.Sprintf("it is not known yet who has devices through %s", strings.Join(names, " and "))
 }
 
-// Ledger is which devices are in use, and through which front. It is written to
-// its checkpoint before a change is reported as done. Methods may be called
-// concurrently, and any number of processes may have a ledger of the same checkpoint: each
-// change is made to what was written last.
+// Ledger records which devices are in use, and through which front. A change is written to the
+// checkpoint before it is reported as done. Methods may be called concurrently. Several processes
+// may use the same checkpoint: each change applies to the version that was last written.
 type Ledger struct {
 	store checkpoint.Store
 
 	mutex   sync.Mutex
 	state   ledgerState
-	stored  json.RawMessage // of which state was made
+	stored  json.RawMessage // JSON of state
 	changed func()
 }
 
-// ledgerState is what the checkpoint has.
+// ledgerState is the content of the checkpoint.
 type ledgerState struct {
-	// Known are the fronts all of whose users are among the holds.
+	// Known are the fronts whose users are all among the holds.
 	Known  []Front `json:"known"`
 	Holds  []Hold  `json:"holds"`
-	Serial uint64  `json:"serial"` // the last that was given
+	Serial uint64  `json:"serial"` // the last serial that was used
 }
 
 // OpenLedger reads the checkpoint at path, which need not exist.
 //
-// A ledger without checkpoint knows no user of any front, and Acquire refuses until Rebuild was called
-// for each of them. If the checkpoint is damaged, the error is a *DamagedError, and the ledger
-// is usable as if there was none: the caller reports the error.
+// Without a checkpoint, no users are known, and Acquire fails until Rebuild was called for each
+// front. If the checkpoint is damaged, the error is a *DamagedError. The ledger is then usable, as
+// if there were no checkpoint, and the caller should log the error.
 func OpenLedger(path string) (*Ledger, error) { return NewLedger(checkpoint.File{Path: path}) }
 
-// NewLedger is OpenLedger for tests of this module, which have stores that fail.
+// NewLedger is OpenLedger with another store, for tests of this module.
 func NewLedger(store checkpoint.Store) (*Ledger, error) {
 	l := &Ledger{store: store, changed: func() {}}
 	_, err := l.read()
@@ -69,11 +68,11 @@ func NewLedger(store checkpoint.Store) (*Ledger, error) {
 	return l, err
 }
 
-// OnChange has f called after each change, by whoever made it. It must not wait,
-// and must not call the ledger. OnChange is to be called before the ledger is shared.
+// OnChange registers a function that is called after each change, by any process. The function must
+// not block, and must not call the ledger. OnChange must be called before the ledger is shared.
 func (l *Ledger) OnChange(f func()) { l.changed = f }
 
-// Unknown are the fronts whose users are not known: Rebuild was not called for them since the
+// Unknown returns the fronts whose users are unknown, because Rebuild was not called since the
 // checkpoint was lost.
 func (l *Ledger) Unknown() []Front {
 	l.mutex.Lock()
@@ -85,9 +84,8 @@ func (s *ledgerState) unknown() []Front {
 	return slices.DeleteFunc(slices.Clone(Fronts), func(front Front) bool { return slices.Contains(s.Known, front) })
 }
 
-// Acquire notes that a user has devices, all or none of them. What the user has
-// already stays with it, so that it is no error to ask twice. An *InUseError
-// says what stands in the way:
+// Acquire records that a user has devices: all of them, or none after an error. It is no error if
+// the user already has them. An *InUseError says which hold prevents it:
 //   - another user of the device, if it is not shared, or has as many users as
 //     it has shares;
 //   - a user of the other front, be the device shared or not, also if the user has the
@@ -104,8 +102,8 @@ func (l *Ledger) Acquire(in *Inventory, front Front, user string, devices []ID) 
 	return l.AcquireAll(in, wanted, nil)
 }
 
-// AcquireAll is Acquire for several users: all get what they want, or none. If allow is not nil, it
-// is asked for each device, with the holds that there are before; its error is returned.
+// AcquireAll is Acquire for several users: all get their devices, or none. If allow is not nil, it
+// is called for each device with the current holds. If it returns an error, so does AcquireAll.
 func (l *Ledger) AcquireAll(in *Inventory, wanted []Hold, allow func(holds []Hold, device ID) error) error {
 	return l.change(func(s *ledgerState) error {
 		if unknown := s.unknown(); len(unknown) > 0 {
@@ -118,7 +116,7 @@ func (l *Ledger) AcquireAll(in *Inventory, wanted []Hold, allow func(holds []Hol
 			device := in.Device(hold.Device)
 			if device == nil {
 				if slices.ContainsFunc(s.Holds, hold.sameAs) {
-					continue // it went while the user has it
+					continue // the device disappeared while the user has it
 				}
 				return fmt.Errorf("device %s: not on this node", hold.Device)
 			}
@@ -138,15 +136,15 @@ func (l *Ledger) AcquireAll(in *Inventory, wanted []Hold, allow func(holds []Hol
 	})
 }
 
-// Release notes that a user has no devices any more. It is no error if it had none.
+// Release records that a user no longer has devices. It is no error if it had none.
 func (l *Ledger) Release(front Front, user string) error {
 	return l.Update(func(holds []Hold) []Hold {
 		return slices.DeleteFunc(holds, func(hold Hold) bool { return hold.Front == front && hold.User == user })
 	})
 }
 
-// Rebuild makes holds all that there are of one front, whose users are known from now on. It does
-// nothing if they are known already: another process may have been first.
+// Rebuild sets the holds of one front, whose users are known from then on. It does nothing if they
+// are known already, for instance because another process was first.
 func (l *Ledger) Rebuild(front Front, holds []Hold) error {
 	return l.change(func(s *ledgerState) error {
 		if slices.Contains(s.Known, front) {
@@ -159,8 +157,8 @@ func (l *Ledger) Rebuild(front Front, holds []Hold) error {
 	})
 }
 
-// Update makes what change returns all that there are. Change gets a copy of all
-// holds. Nothing happens to the ledger in between.
+// Update replaces all holds by the result of change, which gets a copy of them. The ledger is
+// locked meanwhile.
 func (l *Ledger) Update(change func([]Hold) []Hold) error {
 	return l.change(func(s *ledgerState) error {
 		s.Holds = change(s.Holds)
@@ -168,18 +166,18 @@ func (l *Ledger) Update(change func([]Hold) []Hold) error {
 	})
 }
 
-// Holds are all holds, by device.
+// Holds returns all holds, sorted by device.
 func (l *Ledger) Holds() []Hold {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return slices.Clone(l.state.Holds)
 }
 
-// Conflicts are the devices that both fronts handed out.
+// Conflicts returns the devices that both fronts have allocated.
 func (l *Ledger) Conflicts() []Conflict { return conflicts(l.Holds()) }
 
-// UsedBy returns a function that tells which devices cannot be handed out by
-// the other front, because of what this front handed out at the moment of the call.
+// UsedBy returns a function that tells which devices the other front must not allocate, because of
+// what this front has allocated at the time of the call.
 func (l *Ledger) UsedBy(in *Inventory, front Front) func(ID) bool {
 	used := make(map[ID]bool)
 	counters := make(map[counterSetID]bool)
@@ -198,7 +196,7 @@ func (l *Ledger) UsedBy(in *Inventory, front Front) func(ID) bool {
 	}
 }
 
-// Reread takes over what other processes changed.
+// Reread reads changes of other processes.
 func (l *Ledger) Reread() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -209,7 +207,8 @@ func (l *Ledger) Reread() error {
 	return err
 }
 
-// change makes one change to what was written last. Nothing is changed if there is an error.
+// change applies one change to the version that was last written. After an error, nothing has
+// changed.
 func (l *Ledger) change(f func(*ledgerState) error) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -247,8 +246,8 @@ func (l *Ledger) change(f func(*ledgerState) error) error {
 	return nil
 }
 
-// read makes state what was written last, and tells whether it was something else. If nothing is
-// stored, or what is stored is damaged, state stays as it is.
+// read updates state from the checkpoint, and returns whether it has changed. If there is no
+// checkpoint, or it is damaged, state remains.
 func (l *Ledger) read() (changed bool, err error) {
 	content, err := l.store.Read()
 	if err != nil || content == nil || string(content) == string(l.stored) {
@@ -262,7 +261,7 @@ func (l *Ledger) read() (changed bool, err error) {
 	return true, nil
 }
 
-// Device finds a device, or returns nil.
+// Device returns a device, or nil.
 func (in *Inventory) Device(id ID) *Device {
 	for i := range in.Devices {
 		if in.Devices[i].ID == id {

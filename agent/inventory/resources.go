@@ -16,23 +16,21 @@ import (
 )
 
 const (
-	// TaintUnhealthy is the key of the taint of unhealthy devices, with the
-	// driver's name and a slash before it. Its value is the reason, as TaintValue has it. Its effect is
-	// NoSchedule: as with the device plugin, pods that have the device keep it. If the
-	// device's health says Evict, it is NoExecute.
+	// TaintUnhealthy is the name part of the key of the taint for unhealthy devices, after the
+	// driver's name and a slash. Its value is the reason, converted by TaintValue. Its effect is
+	// NoSchedule, so that pods keep the device, as with the device plugin. If Health.Evict is set,
+	// it is NoExecute.
 	TaintUnhealthy = "unhealthy"
-	// TaintInUse is the same for devices that the device plugin handed out.
+	// TaintInUse is such a key for devices that the device plugin has allocated.
 	TaintInUse = "in-use-by-device-plugin"
-	// TaintSourceLost is the same for all devices of a source that ended.
+	// TaintSourceLost is such a key for all devices of a source that has ended.
 	TaintSourceLost = "source-lost"
-	// CapacityShares is the capacity of shared devices that limits how many
-	// users they have at the same time. Each takes one if it asks for nothing
-	// else.
+	// CapacityShares is the capacity of a shared device that limits its number of users. A claim
+	// that does not request it consumes one.
 	CapacityShares resourceapi.QualifiedName = "shares"
 )
 
-// Drivers are the names of the drivers that have devices, in the order of their
-// first devices.
+// Drivers returns the drivers that have devices, in the order of their first devices.
 func (in *Inventory) Drivers() []string {
 	var names []string
 	seen := make(map[string]bool)
@@ -45,11 +43,10 @@ func (in *Inventory) Drivers() []string {
 	return names
 }
 
-// DriverResources are the pools of one driver, with slices that are valid by the
-// rules of the API: what is not is left out, and Unpublished says why. Previous is what was returned for the same driver the last
-// time, or nil: devices stay in their slices. A pool of previous that has no
-// device any more becomes empty. InUse tells which devices are handed out
-// through the device plugin; it may be nil.
+// DriverResources returns the pools of one driver, with valid slices. It leaves out what the API
+// server would refuse: see Unpublished. previous is the last result for this driver, or nil.
+// Devices stay in their slices, and a pool without devices becomes empty. inUse tells which devices
+// the device plugin has allocated, and may be nil.
 func (in *Inventory) DriverResources(driver string, previous *resourceslice.DriverResources, inUse func(ID) bool) *resourceslice.DriverResources {
 	contents := in.contents(driver, inUse).pools
 	before := make(map[string]resourceslice.Pool)
@@ -68,7 +65,7 @@ func (in *Inventory) DriverResources(driver string, previous *resourceslice.Driv
 	return out
 }
 
-// published is the device as it is in a ResourceSlice.
+// published returns the device for a ResourceSlice.
 func (d *Device) published(inUse bool) resourceapi.Device {
 	out := resourceapi.Device{
 		Name:             d.ID.Device,
@@ -98,13 +95,13 @@ func (d *Device) taint(key, value string) resourceapi.DeviceTaint {
 	return SourceTaint(d.Driver, key, value)
 }
 
-// SourceTaint is a taint of one of this package's keys. The value may be any text: see
-// TaintValue.
+// SourceTaint returns a taint with one of the keys of this package. The value may be any text,
+// which is converted by TaintValue.
 func SourceTaint(driver, key, value string) resourceapi.DeviceTaint {
 	return resourceapi.DeviceTaint{Key: driver + "/" + key, Value: TaintValue(value), Effect: resourceapi.DeviceTaintEffectNoSchedule}
 }
 
-// attributes are those of the source, and the ones that Kubernetes defines.
+// attributes returns the source's attributes and those that Kubernetes defines.
 func (d *Device) attributes() map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := maps.Clone(d.Attributes)
 	if out == nil {
@@ -114,7 +111,7 @@ func (d *Device) attributes() map[resourceapi.QualifiedName]resourceapi.DeviceAt
 	return out
 }
 
-// standardAttributes are those that Kubernetes defines.
+// standardAttributes returns the attributes that Kubernetes defines.
 func (d *Device) standardAttributes() map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
 	if d.Topology.PCIBusID != "" {
@@ -124,14 +121,14 @@ func (d *Device) standardAttributes() map[resourceapi.QualifiedName]resourceapi.
 		out[deviceattribute.StandardDeviceAttributePCIeRoot] = resourceapi.DeviceAttribute{StringValue: ptr.To(d.Topology.PCIeRoot)}
 	}
 	if len(d.Topology.NUMANodes) > 0 {
-		// The form that is one number needs no feature gate.
+		// A single number needs no feature gate, unlike a list.
 		out[deviceattribute.StandardDeviceAttributeNUMANode] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(d.Topology.NUMANodes[0]))}
 	}
 	return out
 }
 
-// sharedCapacity is the capacity of a shared device: a claim that does not say how
-// much it needs gets an equal part, not everything.
+// sharedCapacity returns the capacity of a shared device. A claim without a request for capacity
+// gets an equal part, not everything.
 func (d *Device) sharedCapacity() map[resourceapi.QualifiedName]resourceapi.DeviceCapacity {
 	out := make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(d.Capacity)+1)
 	for name, capacity := range d.Capacity {

@@ -18,8 +18,8 @@ import (
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// Simulation is a Source whose devices are described by a file, and live and
-// fail by a script. When the file changes, it is read again, and its script begins anew.
+// Simulation is a Source with devices from a file. Devices fail and recover by a script. When the
+// file changes, it is read again, and the script starts over.
 type Simulation struct {
 	SimulatedDevices
 
@@ -27,106 +27,107 @@ type Simulation struct {
 	node nodeIdentity
 }
 
-// SimulatedDevices are the devices of one node, and what happens to them.
+// SimulatedDevices are the devices of one node, with the script of their events.
 type SimulatedDevices struct {
 	Groups []SimulatedGroup `json:"groups,omitempty"`
 	Script []SimulatedEvent `json:"script,omitempty"`
 }
 
-// nodeIdentity is what tells one simulated node from the others of its kind. Its name is that of the
-// pools of its devices, too.
+// nodeIdentity is the name and index of a simulated node. The name is also that of the pools of its
+// devices.
 type nodeIdentity struct {
 	name  string
 	index int
 }
 
-// SimulatedGroup describes devices that are alike.
+// SimulatedGroup describes a number of similar devices.
 type SimulatedGroup struct {
 	Driver string `json:"driver"`
-	// Name is that of the devices, before a dash and their number.
+	// Name is the prefix of the devices' names, before a dash and the index.
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 	Type  string `json:"type,omitempty"` // the device plugin's resource name
 
-	// In attributes that are strings, {node} stands for the name of the node, {index} for its number
-	// among those of its kind, and {device} for the name of the device.
+	// In string attributes, {node} stands for the node's name, {index} for its index, and {device}
+	// for the device's name.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`
 	Capacity   map[resourceapi.QualifiedName]resource.Quantity           `json:"capacity,omitempty"`
 	Shares     int                                                       `json:"shares,omitempty"`
-	// Taints are those that the devices have from the start.
+	// Taints are the devices' initial taints.
 	Taints []resourceapi.DeviceTaint `json:"taints,omitempty"`
 
-	// Counters, if any, are what each device has for its partitions. The device
-	// as a whole consumes all of them.
+	// Counters, if set, are the counters of each device for its partitions. The whole device
+	// consumes all of them.
 	Counters   map[string]resource.Quantity `json:"counters,omitempty"`
 	Partitions []SimulatedPartition         `json:"partitions,omitempty"`
 
-	// PCIBus is the number of the first device's PCI bus, if it has one; the
-	// others follow. Devices are spread evenly over this many PCIe roots and
-	// NUMA nodes, if these are not zero.
+	// PCIBus, if set, is the PCI bus number of the first device. The others have the following
+	// numbers. Devices are distributed evenly over PCIeRoots and NUMANodes, if these are set.
 	PCIBus    int `json:"pciBus,omitempty"`
 	PCIeRoots int `json:"pcieRoots,omitempty"`
 	NUMANodes int `json:"numaNodes,omitempty"`
 
-	// Env are environment variables of containers that have the device, in
-	// which {device} stands for its name.
+	// Env are environment variables for containers with the device. {device} stands for the
+	// device's name.
 	Env []string `json:"env,omitempty"`
 
-	// Data and Network are what users of a device are told. {device} stands for its
-	// name in values of Data and in the names of interfaces.
+	// Data and Network are reported in the status of claims. {device} stands for the device's name
+	// in values of Data and in names of interfaces.
 	Data    map[string]string              `json:"data,omitempty"`
 	Network *resourceapi.NetworkDeviceData `json:"network,omitempty"`
 }
 
-// SimulatedPartition describes parts into which a device can be divided.
+// SimulatedPartition describes partitions of a device.
 type SimulatedPartition struct {
-	// Name is that of the parts, between the device's name and their number.
+	// Name is the part of the partitions' names between the device's name and the index.
 	Name       string                                                    `json:"name"`
 	Count      int                                                       `json:"count"`
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`
 	Capacity   map[resourceapi.QualifiedName]resource.Quantity           `json:"capacity,omitempty"`
-	Counters   map[string]resource.Quantity                              `json:"counters"` // what each part consumes
+	Counters   map[string]resource.Quantity                              `json:"counters"` // consumption of each partition
 }
 
-// SimulatedEvent is something that happens to a device and its partitions, or to a node.
-// The last event of a device, and the last of a node, says how it is.
+// SimulatedEvent is an event of a device and its partitions, or of a node. The latest event
+// determines the state of a device or a node.
 type SimulatedEvent struct {
-	// At is the time since the simulation started. Events are in its order.
+	// At is the time since the start of the simulation. Events are sorted by it.
 	At metav1.Duration `json:"at"`
-	// Node is the name of the one node of a kind that it happens to; empty: to all.
+	// Node limits the event to the node with this name. If it is empty, the event applies to all
+	// nodes of the kind.
 	Node string `json:"node,omitempty"`
-	// Device is the name of a device, with all but NotReady, Silent and Ready.
+	// Device is the name of a device. It is required, except with NotReady, Silent and Ready.
 	Device string `json:"device,omitempty"`
-	// One of these is set.
+	// Exactly one of the following fields is set.
 	Fail    *SimulatedFailure        `json:"fail,omitempty"`
 	Taint   *resourceapi.DeviceTaint `json:"taint,omitempty"`
-	Recover bool                     `json:"recover,omitempty"` // from Fail and Taint
+	Recover bool                     `json:"recover,omitempty"` // reverts Fail and Taint
 	Remove  bool                     `json:"remove,omitempty"`
-	Add     bool                     `json:"add,omitempty"` // what was removed
-	// NotReady, Silent and Ready are for nodes that dray-agent simulates. Others take no notice of them.
+	Add     bool                     `json:"add,omitempty"` // reverts Remove
+	// NotReady, Silent and Ready are for nodes of dray-agent simulate. Other users of the file
+	// ignore them.
 	NotReady *SimulatedNodeFailure `json:"notReady,omitempty"`
-	Silent   bool                  `json:"silent,omitempty"` // nothing is written for the node: it says neither that it lives nor what it has
+	Silent   bool                  `json:"silent,omitempty"` // neither lease nor status nor slices of the node are written
 	Ready    bool                  `json:"ready,omitempty"`
 }
 
-// IsOfNode tells whether the event happens to the node itself, not to a device.
+// IsOfNode tells whether the event applies to the node itself, not to a device.
 func (e *SimulatedEvent) IsOfNode() bool { return e.NotReady != nil || e.Silent || e.Ready }
 
-// SimulatedFailure is how a device becomes unhealthy.
+// SimulatedFailure is the health of a device that fails.
 type SimulatedFailure struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Evict   bool   `json:"evict,omitempty"`
 }
 
-// SimulatedNodeFailure is what the condition Ready of a node says while it is False.
+// SimulatedNodeFailure has reason and message of the condition Ready while it is False.
 type SimulatedNodeFailure struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// ReadSimulation reads the devices of the node of this name in a YAML file, which has those of
-// one node, of any name, or describes several nodes. The name is that of the pools, too.
+// ReadSimulation reads the devices of a node from a YAML file. The file describes one node of any
+// name, or kinds of nodes. The node's name is also that of the pools.
 func ReadSimulation(path, node string) (*Simulation, error) {
 	hardware, err := ReadHardware(path)
 	if err != nil {
@@ -139,10 +140,10 @@ func ReadSimulation(path, node string) (*Simulation, error) {
 	return &Simulation{SimulatedDevices: *devices, path: path, node: nodeIdentity{node, index}}, nil
 }
 
-// play reports what the script says until changed gets a value, or ctx ends.
+// play reports the devices after each event of the script, until changed gets a value or ctx ends.
 func (s *Simulation) play(ctx context.Context, changed <-chan struct{}, report func(*Inventory)) {
 	started := time.Now()
-	state := make(map[string]SimulatedEvent) // the last event of each device
+	state := make(map[string]SimulatedEvent) // the latest event of each device
 	report(s.inventory(s.node, state))
 	for _, event := range s.Script {
 		if event.Node != "" && event.Node != s.node.name || event.IsOfNode() {
@@ -167,7 +168,7 @@ func (s *Simulation) play(ctx context.Context, changed <-chan struct{}, report f
 	}
 }
 
-// inventory is what a node has after the last event of each device.
+// inventory returns a node's devices. last has the latest event of each device.
 func (s *SimulatedDevices) inventory(node nodeIdentity, last map[string]SimulatedEvent) *Inventory {
 	out := &Inventory{}
 	for i := range s.Groups {
@@ -188,8 +189,8 @@ func (s *SimulatedDevices) inventory(node nodeIdentity, last map[string]Simulate
 	return out
 }
 
-// wholeOf is the name of the device of which a device is a partition, or its own:
-// counter sets have the names of whole devices.
+// wholeOf returns the name of the whole device that a partition belongs to, or of the device
+// itself. Counter sets have the names of whole devices.
 func wholeOf(device Device) string {
 	if len(device.Consumes) > 0 {
 		return device.Consumes[0].CounterSet
@@ -243,7 +244,7 @@ func (p *SimulatedPartition) of(whole *Device, g *SimulatedGroup, node nodeIdent
 	return out
 }
 
-// attributes are those of a device, with what stands for something in braces.
+// attributes returns the attributes of a device, with placeholders replaced.
 func (n nodeIdentity) attributes(of map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, device string) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	var out map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	for name, attribute := range of {

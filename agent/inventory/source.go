@@ -7,9 +7,8 @@ import "context"
 
 // Source finds devices.
 type Source interface {
-	// Run calls report with all devices once it knows them, then again after
-	// each change, until ctx is done. It returns nil if ctx is done, and an
-	// error if devices can no longer be watched: what was reported last is then
-	// unreliable. It does not call report concurrently.
+	// Run calls report with all devices once they are known, and again after each change, until ctx
+	// is done. It then returns nil. It returns an error if devices can no longer be observed, so
+	// that the last report is unreliable. It does not call report concurrently.
 	Run(ctx context.Context, report func(*Inventory)) error
 }

@@ -12,14 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The functions of this file make text that the API server accepts of text that
-// somebody wrote, or that hardware said. A text that it refuses would keep it from
-// storing all that is written together: the other devices, and the taint itself.
+// The functions of this file convert any text, for instance from hardware, to text that the API
+// server accepts. Otherwise, one invalid text would prevent the whole write: the other devices, and
+// the taint itself.
 
-// TaintValue makes the value of a taint of any text. A valid label value stays as
-// it is. In others, a dash stands for each run of characters that are not allowed,
-// the ends are trimmed, and what is too long is cut off: "ECC error: 2 bits" becomes
-// "ECC-error-2-bits". It is empty if nothing remains.
+// TaintValue converts any text to a valid label value. A valid one is unchanged. Otherwise, each
+// run of invalid characters becomes a dash, the ends are trimmed, and the text is truncated: "ECC
+// error: 2 bits" becomes "ECC-error-2-bits". The result may be empty.
 func TaintValue(text string) string {
 	if len(validation.IsValidLabelValue(text)) == 0 {
 		return text
@@ -30,13 +29,12 @@ func TaintValue(text string) string {
 
 var notInLabelValues = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// labelEnds may be inside a label value, but not at its ends.
+// labelEnds are characters that are valid only inside a label value.
 const labelEnds = "-_."
 
-// ConditionReason makes the reason of a condition of any text. A valid one stays as
-// it is. In others, an underscore stands for each run of characters that are not
-// allowed, the ends are trimmed, and what is too long is cut off. It is fallback if
-// nothing remains that starts with a letter.
+// ConditionReason converts any text to a valid reason of a condition. A valid one is unchanged.
+// Otherwise, each run of invalid characters becomes an underscore, the ends are trimmed, and the
+// text is truncated. If nothing remains that begins with a letter, the result is fallback.
 func ConditionReason(text, fallback string) string {
 	if len(text) <= maxReason && len(metavalidation.IsValidConditionReason(text)) == 0 {
 		return text
@@ -51,18 +49,18 @@ func ConditionReason(text, fallback string) string {
 
 var notInReasons = regexp.MustCompile(`[^A-Za-z0-9_,:]+`)
 
-// reasonEnds are left out at the ends of a reason that is not taken as it is.
+// reasonEnds are trimmed at the ends of a converted reason.
 const reasonEnds = "_,:"
 
-// maxReason and maxMessage are how many bytes of the reason and of the message of a
-// condition the API server takes.
+// maxReason and maxMessage are the API server's limits for the reason and the message of a
+// condition, in bytes.
 const (
 	maxReason  = 1024
 	maxMessage = 32768
 )
 
-// ConditionMessage makes the message of a condition of any text: what is not UTF-8
-// is left out, and what is too long is cut off.
+// ConditionMessage converts any text to a valid message of a condition. It removes invalid UTF-8,
+// and truncates the text.
 func ConditionMessage(text string) string {
 	text = strings.ToValidUTF8(text, "")
 	if len(text) <= maxMessage {
@@ -71,8 +69,7 @@ func ConditionMessage(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "")
 }
 
-// HealthMessage makes the message of a device's health for kubelet of any text, which the
-// status of a pod has room for.
+// HealthMessage converts any text to a valid message of a device's health for kubelet.
 func HealthMessage(text string) string {
 	text = strings.ToValidUTF8(text, "")
 	if len(text) <= corev1.ResourceHealthMessageMaxLength {

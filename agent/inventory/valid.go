@@ -23,16 +23,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The API server takes a ResourceSlice, or the status of a claim, as a whole. The functions
-// of this file find what it would refuse, so that one device, or one value of a device, does
-// not keep all others from being published. The rules are those that Kubernetes 1.37 has for
-// resource.k8s.io/v1; agent/resourceslice/e2e asks a real API server.
+// The API server accepts or refuses a ResourceSlice, or the status of a claim, as a whole. The
+// functions of this file find what it would refuse, so that one invalid device or value does not
+// prevent all others from being published. The rules are those of resource.k8s.io/v1 in Kubernetes
+// 1.37. agent/resourceslice/e2e checks them against a real API server.
 
-// maxPolicyValues is how many valid values a request policy may have.
+// maxPolicyValues is the maximum number of valid values in a request policy.
 const maxPolicyValues = 10
 
-// checkName finds what keeps text from being the name of a device, a counter set or a
-// counter.
+// checkName returns an error if text is no valid name of a device, a counter set or a counter.
 func checkName(text string) error {
 	return problem(validate.ShortName(context.Background(), operation.Operation{}, nil, &text, nil))
 }
@@ -41,16 +40,16 @@ func checkPool(text string) error {
 	return problem(validate.ResourcePoolName(context.Background(), operation.Operation{}, nil, &text, nil))
 }
 
-// checkQualifiedName is about the names of attributes and capacities.
+// checkQualifiedName checks the name of an attribute or a capacity.
 func checkQualifiedName(name resourceapi.QualifiedName) error {
 	text := string(name)
 	if !strings.Contains(text, "/") {
-		text = "driver/" + text // which is what a name without domain stands for
+		text = "driver/" + text // a name without a domain has that of the driver
 	}
 	return problem(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, nil, &text, nil))
 }
 
-// problem is the first of what is wrong, without field.
+// problem returns the first error without its field, or nil.
 func problem(problems field.ErrorList) error {
 	if len(problems) == 0 {
 		return nil
@@ -61,8 +60,8 @@ func problem(problems field.ErrorList) error {
 	return errors.New(strings.ToLower(problems[0].Type.String()))
 }
 
-// checkAttribute finds what is wrong with an attribute. A text is not cut: half a serial
-// number is that of another device.
+// checkAttribute returns an error if an attribute is invalid. Long strings are not truncated: half
+// a serial number may be that of another device.
 func checkAttribute(name resourceapi.QualifiedName, attribute *resourceapi.DeviceAttribute) error {
 	if err := checkQualifiedName(name); err != nil {
 		return err
@@ -102,13 +101,13 @@ func checkAttribute(name resourceapi.QualifiedName, attribute *resourceapi.Devic
 	return nil
 }
 
-// entries are how many values of the API's limit per device an attribute takes.
+// entries returns how many values an attribute has, for the API's limit per device.
 func entries(attribute *resourceapi.DeviceAttribute) int {
 	return max(1, len(attribute.IntValues)+len(attribute.BoolValues)+len(attribute.StringValues)+len(attribute.VersionValues))
 }
 
-// checkCapacity finds what is wrong with a capacity of a device that several users may have,
-// or only one.
+// checkCapacity returns an error if a capacity is invalid. shared says whether several users may
+// have the device.
 func checkCapacity(name resourceapi.QualifiedName, capacity *resourceapi.DeviceCapacity, shared bool) error {
 	if err := checkQualifiedName(name); err != nil {
 		return err
@@ -154,8 +153,8 @@ func checkPolicy(most *resource.Quantity, policy *resourceapi.CapacityRequestPol
 	return nil
 }
 
-// checkRange takes whole numbers only if there is a step, as API servers do that lack the
-// feature DRAFractionalCapacityRange.
+// checkRange accepts only whole numbers if there is a step, as API servers without the feature
+// DRAFractionalCapacityRange do.
 func checkRange(most, standard *resource.Quantity, within *resourceapi.CapacityRequestPolicyRange) error {
 	least, step := within.Min, within.Step
 	if within.Max != nil {
@@ -196,7 +195,7 @@ func checkRange(most, standard *resource.Quantity, within *resourceapi.CapacityR
 	return nil
 }
 
-// checkCounters is about the counters of a counter set, or those that a device consumes.
+// checkCounters checks the counters of a counter set, or those that a device consumes.
 func checkCounters(counters map[string]resourceapi.Counter) error {
 	if len(counters) == 0 || len(counters) > resourceapi.ResourceSliceMaxCountersPerCounterSet {
 		return fmt.Errorf("it has %d counters, and must have 1 to %d", len(counters), resourceapi.ResourceSliceMaxCountersPerCounterSet)
@@ -209,7 +208,7 @@ func checkCounters(counters map[string]resourceapi.Counter) error {
 	return nil
 }
 
-// checkNetwork finds what is wrong with network data: the result has what can be reported.
+// checkNetwork checks network data. It returns the valid part, and an error for each invalid field.
 func checkNetwork(data *resourceapi.NetworkDeviceData) (*resourceapi.NetworkDeviceData, []error) {
 	if data == nil {
 		return nil, nil
@@ -249,14 +248,14 @@ func checkNetwork(data *resourceapi.NetworkDeviceData) (*resourceapi.NetworkDevi
 	return out, problems
 }
 
-// ReportedNetwork is what of Network can be reported: see Unpublished.
+// ReportedNetwork returns the part of Network that can be reported: see Unpublished.
 func (d *Device) ReportedNetwork() *resourceapi.NetworkDeviceData {
 	data, _ := checkNetwork(d.Network)
 	return data
 }
 
-// ReportedDetails are Data as JSON, or nil if there is none, or none that can be reported: see
-// Unpublished.
+// ReportedDetails returns Data as JSON. It is nil if there is none, or if it cannot be reported:
+// see Unpublished.
 func (d *Device) ReportedDetails() []byte {
 	raw, _ := encodeDetails(d.Data)
 	return raw
@@ -266,7 +265,7 @@ func encodeDetails(data map[string]any) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	raw, err := json.Marshal(data) // sorts keys, as the API server does
+	raw, err := json.Marshal(data) // keys are sorted, as by the API server
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("data: %w", err)

@@ -16,45 +16,46 @@ import (
 )
 
 const (
-	// ending is how long the containers of a pod may take to end after its grace period is over.
+	// ending is how long containers of a pod may still run after its grace period.
 	ending = 30 * time.Second
-	// reporting is how long kubelet may take to write to the API server that a pod began or ended.
+	// reporting is how long kubelet may take to report the start or end of a pod to the API server.
 	reporting = 30 * time.Second
-	// defaultGrace is the grace period of pods that nobody knows.
+	// defaultGrace is the grace period of unknown pods.
 	defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 )
 
-// Judge tells of which resources devices may be in use that kubelet leaves out. It remembers the
-// pods of one node: kubelet 1.37 does not list a pod that was deleted by force, although its
-// containers may run until the grace period of the pod is over. The zero value knows no pods. Methods
+// Judge finds out for which resources devices may be in use that kubelet does not report. It
+// remembers the pods of one node. Kubelet 1.37 does not list a force-deleted pod, although its
+// containers may run until the end of its grace period. The zero value is ready for use. Methods
 // may be called concurrently.
 type Judge struct {
 	mutex sync.Mutex
 	pods  map[types.UID]remembered
-	// doubts is since when kubelet's answers and the API server do not agree on a pod.
+	// doubts has the pods on which kubelet and the API server disagree, and since when.
 	doubts map[types.NamespacedName]time.Time
-	// unsure says that kubelet had pods that nobody knows, or did not know its pods, and agreed is since when it
-	// does and has not; zero if that is not over. What passes without an answer does not count.
+	// unsure says that kubelet reported pods that the API server does not have, or did not report
+	// its pods. agreed is the time since which both agree again, or zero. Time without an answer of
+	// kubelet does not count.
 	unsure bool
 	agreed time.Time
 }
 
-// remembered is a pod that did not end as far as is known.
+// remembered is a pod that is not known to have ended.
 type remembered struct {
 	name      types.NamespacedName
 	resources []string
 	grace     time.Duration
-	gone      time.Time // when the API server was found not to have it, and kubelet agreed on all others; zero before
+	gone      time.Time // when the pod was found missing in the API server while kubelet agreed on all others; zero before
 }
 
-// Unexplained is why devices of a resource may be in use that kubelet leaves out, by
-// resource. What stands at AnyResource is true of all.
+// Unexplained says, by resource, why unreported devices may be in use. An entry for AnyResource
+// applies to all resources.
 type Unexplained map[string]string
 
-// AnyResource is in place of the name of a resource.
+// AnyResource is the key for all resources.
 const AnyResource = ""
 
-// Why is empty if the devices of a resource that kubelet leaves out belong to nobody.
+// Why returns why unreported devices of a resource may be in use, or "" if they are free.
 func (u Unexplained) Why(resource string) string {
 	if why := u[AnyResource]; why != "" {
 		return why
@@ -62,15 +63,15 @@ func (u Unexplained) Why(resource string) string {
 	return u[resource]
 }
 
-// Free tells whether the devices of a resource that kubelet leaves out belong to nobody.
+// Free tells whether unreported devices of a resource are free.
 func (u Unexplained) Free(resource string) bool { return u.Why(resource) == "" }
 
-// Unexplained compares kubelet's answer with the pods of the node, which are from an answer of the
-// API server that is newer than kubelet's. A device that kubelet leaves out may be in use if
-//   - a pod is to have more devices of the resource than kubelet reports: an init
+// Unexplained compares kubelet's answer with the pods of the node. The pods must have been listed
+// after kubelet answered. An unreported device may be in use if
+//   - a pod requests more devices of the resource than kubelet reports: an init
 //     container may have them, or kubelet does not know the pod yet;
 //   - kubelet does not report a pod that it started: it does not know its pods yet;
-//   - kubelet reports a pod that the API server does not have, so that nobody knows what it is to have;
+//   - kubelet reports a pod that the API server does not have, so that its requests are unknown;
 //   - a pod was deleted that is not known to have ended, and its grace period is not over.
 func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 	j.mutex.Lock()
@@ -97,7 +98,7 @@ func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 		name := nameOf(pod)
 		exist[pod.UID] = true
 		listed[name]++
-		if pod.Status.StartTime != nil { // kubelet accepted it: what it reports is of this one
+		if pod.Status.StartTime != nil { // kubelet has accepted this pod, so its report is about it
 			started[name]++
 		}
 		j.observe(pod)
@@ -118,7 +119,7 @@ func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 			doubt(name, reported.pods > listed[name], fmt.Sprintf("kubelet has a pod %s that the API server does not have, or not as started", name))
 		}
 	}
-	for name, since := range before { // it lasted until now, for all that is known
+	for name, since := range before { // the disagreement may have lasted until now
 		if _, still := j.doubts[name]; !still && now.Sub(since) > reporting {
 			j.unsure, j.agreed = true, time.Time{}
 		}
@@ -137,7 +138,7 @@ func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 	return out
 }
 
-// remember adds the resources of pods that were deleted, and may run.
+// remember adds the resources of deleted pods that may still run.
 func (j *Judge) remember(exist map[types.UID]bool, out Unexplained) {
 	now := time.Now()
 	for uid, pod := range j.pods {
@@ -146,7 +147,7 @@ func (j *Judge) remember(exist map[types.UID]bool, out Unexplained) {
 			pod.gone = time.Time{}
 			j.pods[uid] = pod
 			continue
-		case out[AnyResource] != "": // kubelet may not know yet that it was deleted
+		case out[AnyResource] != "": // kubelet may not know of the deletion yet
 			pod.gone = time.Time{}
 		case pod.gone.IsZero():
 			pod.gone = now
@@ -161,8 +162,8 @@ func (j *Judge) remember(exist map[types.UID]bool, out Unexplained) {
 	}
 }
 
-// Silent tells that kubelet does not answer. It ends no pods in that time, so that all that is waited
-// for is waited for anew.
+// Silent says that kubelet did not answer. No pods end in that time, so all waiting periods start
+// over.
 func (j *Judge) Silent() {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -173,8 +174,8 @@ func (j *Judge) Silent() {
 	}
 }
 
-// Waits tells whether time must pass before it is known what pods have: one was deleted and may run,
-// or kubelet and the API server do not agree.
+// Waits tells whether the result may change by time alone: a deleted pod may still run, or kubelet
+// and the API server disagree.
 func (j *Judge) Waits() bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -189,8 +190,8 @@ func (j *Judge) Waits() bool {
 	return false
 }
 
-// Observe tells of a state of a pod, which may be the last one before it was deleted. A pod that is
-// seen to have ended is not waited for. Without Observe, all works, but waits longer.
+// Observe records a state of a pod, for instance the last one before its deletion. The judge then
+// need not wait for a pod that has ended. Calls of Observe are optional.
 func (j *Judge) Observe(pod *corev1.Pod) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -226,19 +227,19 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// requests are how many devices of each extended resource a pod is to have.
+// requests returns how many devices of each extended resource a pod requests.
 func requests(pod *corev1.Pod) map[string]int64 {
 	out := make(map[string]int64)
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
-		if strings.Contains(string(name), "/") && quantity.Value() > 0 { // not cpu, memory and the like
+		if strings.Contains(string(name), "/") && quantity.Value() > 0 { // an extended resource
 			out[string(name)] = quantity.Value()
 		}
 	}
 	return out
 }
 
-// ended tells whether no container of a pod runs or will. Others than kubelet may set the phase of a
-// pod whose containers run.
+// ended tells whether all containers of a pod have ended and none will start. The phase alone is
+// not enough, because it may be set by others than kubelet.
 func ended(pod *corev1.Pod) bool {
 	if !isTerminal(pod) {
 		return false
@@ -251,8 +252,8 @@ func isTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Wants returns the namespace and name of the first pod that has not ended and requests a resource for
-// which the function is true. It is empty if there is none.
+// Wants returns namespace and name of the first pod that has not ended and requests a resource for
+// which the function returns true. It is empty if there is none.
 func Wants(pods []corev1.Pod, resource func(string) bool) string {
 	for i := range pods {
 		if ended(&pods[i]) {

@@ -1,12 +1,12 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podresources asks kubelet which devices its containers have. The
-// device plugin API does not tell when a device becomes free; this one helps to find out.
+// Package podresources asks kubelet which devices containers have. The device plugin API does not
+// report when a device becomes free. This API helps to find out.
 //
-// It is the pod resources API v1 (KEP-606), over a socket that kubelet makes. What it leaves
-// out is not free by that: kubelet 1.37 does not report what ordinary init containers have,
-// and a kubelet that was restarted reports no pods until it knows them. See [Judge].
+// It uses the pod resources API v1 (KEP-606) on kubelet's socket. A device that is not reported is
+// not necessarily free. Kubelet 1.37 does not report devices of init containers other than
+// sidecars. After a restart, kubelet reports no pods until it knows them. See [Judge].
 package podresources
 
 import (
@@ -21,29 +21,30 @@ import (
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// Socket is where kubelet answers.
+// Socket is the path of kubelet's socket.
 const Socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
-// maxAnswer is enough for the devices of all pods of a large node.
+// maxAnswer is the maximum size of a response, in bytes. It suffices for the pods of a large node.
 const maxAnswer = 16 << 20
 
-// Answer is what kubelet says of the devices of plugins.
+// Answer is kubelet's report about plugin devices.
 type Answer struct {
-	// Asked is a moment before kubelet was asked.
+	// Asked is a time before kubelet was asked.
 	Asked time.Time
 	// InUse are the IDs of plugin devices in use, by resource.
 	InUse map[string][]string
-	// pods is what the pods of a name have. Kubelet may have two: one that was deleted by force, and a new one.
+	// pods is the report per pod name. Kubelet may have two pods of one name: a force-deleted one
+	// and a new one.
 	pods map[types.NamespacedName]reported
 }
 
-// reported is what kubelet says of pods with one name.
+// reported is kubelet's report about pods of one name.
 type reported struct {
 	pods  int
 	count map[string]int64 // of devices, by resource
 }
 
-// List asks kubelet. It is an error if kubelet does not answer.
+// List asks kubelet once. It returns an error if kubelet does not answer.
 func List(ctx context.Context, socket string) (*Answer, error) {
 	asked := time.Now()
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -59,7 +60,7 @@ func List(ctx context.Context, socket string) (*Answer, error) {
 	return AnswerOf(asked, answer), nil
 }
 
-// AnswerOf is what kubelet says in a response to a question that was asked at or after a moment.
+// AnswerOf converts a response of kubelet. asked is a time before the request.
 func AnswerOf(asked time.Time, response *podresourcesapi.ListPodResourcesResponse) *Answer {
 	out := &Answer{Asked: asked, InUse: make(map[string][]string), pods: make(map[types.NamespacedName]reported)}
 	for _, pod := range response.GetPodResources() {
@@ -80,9 +81,8 @@ func AnswerOf(asked time.Time, response *podresourcesapi.ListPodResourcesRespons
 	return out
 }
 
-// Follow lists in intervals until ctx is done, and calls report with each
-// answer. While kubelet does not answer nothing is reported: what was in use
-// then still is. An error of report is logged.
+// Follow asks kubelet at an interval until ctx is done, and calls report with each answer. If
+// kubelet does not answer, report is not called. An error of report is logged.
 func Follow(ctx context.Context, socket string, interval time.Duration, report func(*Answer) error) {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(interval)

@@ -1,17 +1,15 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sysfs finds devices where the Linux kernel shows them: PCI display
-// controllers, network controllers with their SR-IOV virtual functions, and
-// NVMe drives.
+// Package sysfs finds devices in the Linux kernel's sysfs: PCI display controllers, network
+// controllers with their SR-IOV virtual functions, and NVMe drives.
 //
 //	<root>/sys/bus/pci/devices/*  ─► function ─► display │
 //	   class, vendor, driver,                   network  ├─► inventory.Device
 //	   physfn, virtfn*, numa_node               nvme     │
 //
-// The root is any folder, so that tests and containers bring their own tree.
-// Nothing is written, and only the /dev names of devices are made up: whether
-// they exist is not looked at.
+// The root may be any folder, for tests and containers. Nothing is written. Names of device nodes
+// in /dev are derived, without a check that they exist.
 //
 // # What becomes of a PCI function
 //
@@ -20,18 +18,16 @@
 //	  a VF of it  type nic-vf  the same, and its network interface (CDI 1.1.0)
 //	class 0108xx  type nvme    device nodes /dev/nvme0, /dev/nvme0n1, …
 //
-// A function that vfio-pci drives has the nodes of its IOMMU group instead. A
-// function that no driver drives is unhealthy, and so is an NVMe controller
-// that is not live.
+// A function bound to vfio-pci has the device nodes of its IOMMU group instead. A function that is
+// not bound to a driver is unhealthy, and so is an NVMe controller that is not live.
 //
-// A NIC and its virtual functions share a counter set: whoever gets the NIC
-// gets all of it, and the virtual functions go only as long as the NIC is free.
+// A NIC and its virtual functions share a counter set. If the NIC is allocated, no virtual function
+// can be, and vice versa.
 //
 // # Attributes
 //
-// The standard ones pciBusID, pcieRoot and numaNode come from the topology of
-// the record. Besides, in the domain of the driver: vendorID, deviceID,
-// kernelDriver; for networks interface, rdmaDevice, totalVFs, physicalFunction,
-// virtualFunction; for NVMe model, serial, firmware, and hostUse if there are
+// The standard attributes pciBusID, pcieRoot and numaNode come from the topology. In the driver's
+// domain there are vendorID, deviceID, kernelDriver; for networks interface, rdmaDevice, totalVFs,
+// physicalFunction, virtualFunction; for NVMe model, serial, firmware, and hostUse if there are
 // partitions, or devices made of the drive. NVMe drives have the capacity size.
 package sysfs

@@ -22,21 +22,21 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// function is a PCI function, as sysfs shows it.
+// function is a PCI function in sysfs.
 type function struct {
 	options *Options
 	address string // 0000:3b:00.0
 	dir     string // sys/bus/pci/devices/<address>
 
-	kernelDriver     string // empty if no driver drives it
-	physicalFunction string // address of the function that a virtual one belongs to
+	kernelDriver     string // empty if it is not bound to a driver
+	physicalFunction string // address of the physical function, if this is a virtual one
 	virtualFunctions []string
 }
 
-// kinds are what is looked for, by the first digits of the class code.
+// kinds are the supported kinds of functions, by the first digits of the class code.
 var kinds = []struct {
 	class  string
-	prefix string // of names
+	prefix string // prefix of devices' names
 	read   func(*function, *inventory.Device) error
 }{
 	{"0x03", "gpu", (*function).display},
@@ -44,8 +44,7 @@ var kinds = []struct {
 	{"0x0108", "nvme", (*function).nvme},
 }
 
-// device returns the record of the function, or nil if it is nothing that is
-// looked for.
+// device returns the record of the function, or nil if its kind is not supported.
 func (f *function) device() (*inventory.Device, error) {
 	class, err := attribute(f.dir, "class")
 	if err != nil {
@@ -74,7 +73,7 @@ func (f *function) device() (*inventory.Device, error) {
 	return nil, nil
 }
 
-// name is the address as a DNS label has it.
+// name returns the address as a valid DNS label.
 func (f *function) name() string { return strings.NewReplacer(":", "-", ".", "-").Replace(f.address) }
 
 func (f *function) isThere() bool {
@@ -82,7 +81,7 @@ func (f *function) isThere() bool {
 	return err == nil
 }
 
-// common is what all functions have.
+// common sets what all kinds of functions have.
 func (f *function) common(device *inventory.Device) error {
 	var err error
 	if f.kernelDriver, err = linkName(f.dir, "driver"); err != nil {
@@ -109,7 +108,7 @@ func (f *function) common(device *inventory.Device) error {
 func (f *function) topology() (inventory.Topology, error) {
 	topology := inventory.Topology{PCIBusID: f.address}
 	sys := deviceattribute.WithFSFromRoot(filepath.Join(f.options.Root, "sys"))
-	// It is an error if the function is not below a root complex.
+	// an error means that the function is not below a root complex
 	if root, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(f.address, sys); err == nil {
 		topology.PCIeRoot = ptr.Deref(root.Value.StringValue, "")
 	}
@@ -120,10 +119,10 @@ func (f *function) topology() (inventory.Topology, error) {
 	return topology, err
 }
 
-// vfio is the driver that hands a function to a virtual machine or a program.
+// vfio is the kernel driver for passing a function to a virtual machine or a user-space driver.
 const vfio = "vfio-pci"
 
-// passThrough replaces the edits by those for vfio.
+// passThrough replaces the container edits by those for vfio.
 func (f *function) passThrough(device *inventory.Device) error {
 	group, err := linkName(f.dir, "iommu_group")
 	if err != nil {
@@ -138,7 +137,7 @@ func (f *function) passThrough(device *inventory.Device) error {
 	return nil
 }
 
-// counterSet is what a physical function has in common with its virtual ones,
+// counterSet returns the counter set that a physical function shares with its virtual functions, or
 // nil if it has none.
 func (f *function) counterSet() *inventory.CounterSet {
 	if len(f.virtualFunctions) == 0 {
@@ -162,8 +161,7 @@ func counterSetName(address string) string {
 
 func functions(n int) resource.Quantity { return *resource.NewQuantity(int64(n), resource.DecimalSI) }
 
-// consume makes a device exclude others that consume functions of the same
-// physical one.
+// consume makes a device consume n of the physical function's counter.
 func consume(device *inventory.Device, address string, n int) {
 	device.Consumes = []resourceapi.DeviceCounterConsumption{{
 		CounterSet: counterSetName(address),
@@ -171,7 +169,7 @@ func consume(device *inventory.Device, address string, n int) {
 	}}
 }
 
-// findVirtualFunctions reads virtfn0, virtfn1, …
+// findVirtualFunctions reads the links virtfn0, virtfn1, …
 func (f *function) findVirtualFunctions() error {
 	names, err := children(f.dir)
 	if err != nil {
@@ -192,10 +190,10 @@ func (f *function) findVirtualFunctions() error {
 	return nil
 }
 
-// follows gives a virtual function the state of its physical one, without which it does
-// not work. It returns false if the physical function is not there, or had no virtual
-// functions when it was looked at: this one is then about to come or to go, and the
-// counters that it consumes are not in the pool, which would make the pool invalid.
+// follows makes a virtual function unhealthy if its physical function is. It returns false if the
+// virtual function must be left out. That is so if the physical function is missing, or had no
+// virtual functions when it was read. They are then being added or removed, and the counters that
+// this one consumes are not in the pool.
 func (f *function) follows(device, physical *inventory.Device) bool {
 	if physical == nil {
 		return false
@@ -212,7 +210,7 @@ func (f *function) follows(device, physical *inventory.Device) bool {
 	return true
 }
 
-// index is the number of a virtual function in its physical one, or -1.
+// index returns the index of a virtual function within its physical function, or -1.
 func (f *function) index() (int, error) {
 	names, err := children(f.dir, "physfn")
 	if err != nil {
@@ -233,7 +231,7 @@ func (f *function) index() (int, error) {
 	return index, nil
 }
 
-// setFromFile sets an attribute to what a file says, if there is the file.
+// setFromFile sets an attribute to the content of a file, if the file exists.
 func (f *function) setFromFile(device *inventory.Device, name resourceapi.QualifiedName, path ...string) error {
 	value, err := attribute(path...)
 	if err != nil && !errors.Is(err, fs.ErrInvalid) {
@@ -243,7 +241,7 @@ func (f *function) setFromFile(device *inventory.Device, name resourceapi.Qualif
 	return nil
 }
 
-// setString leaves out what is empty, and what the API does not admit.
+// setString sets an attribute, unless the value is empty or invalid in the API.
 func setString(device *inventory.Device, name resourceapi.QualifiedName, value string) {
 	if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
 		device.Attributes[name] = resourceapi.DeviceAttribute{StringValue: &value}

@@ -19,8 +19,8 @@ import (
 
 var drmNode = regexp.MustCompile(`^(card|renderD)[0-9]+$`)
 
-// display reads a display controller. Its nodes are those of the kernel's
-// direct rendering manager.
+// display reads a display controller. Its device nodes are those of the Direct Rendering Manager
+// (DRM).
 func (f *function) display(device *inventory.Device) error {
 	names, err := children(f.dir, "drm")
 	if err != nil {
@@ -48,7 +48,7 @@ func (f *function) network(device *inventory.Device) error {
 	if len(verbs) > 0 {
 		addNodes(device, "/dev/infiniband/", "rdma_cm")
 	}
-	// The usual one. A function with several has one name for each port.
+	// a function with several ports has several interfaces; the first is published
 	if len(interfaces) > 0 {
 		setString(device, "interface", interfaces[0])
 	}
@@ -61,8 +61,7 @@ func (f *function) network(device *inventory.Device) error {
 	return f.physicalNetwork(device)
 }
 
-// interfaces are the function's network interfaces. Those of virtio belong to a
-// device below.
+// interfaces returns the function's network interfaces. With virtio, they belong to a child device.
 func (f *function) interfaces() ([]string, error) {
 	names, err := children(f.dir, "net")
 	if err != nil {
@@ -92,8 +91,8 @@ func (f *function) physicalNetwork(device *inventory.Device) error {
 	return nil
 }
 
-// virtualNetwork moves the interface into the container, too. That of a
-// physical function may be what the node is reached by.
+// virtualNetwork adds the network interface to the container edits, so that it is moved into the
+// container. The interface of a physical function is not moved, since the node may need it.
 func (f *function) virtualNetwork(device *inventory.Device, interfaces []string) error {
 	device.Type = "nic-vf"
 	setString(device, "physicalFunction", f.physicalFunction)
@@ -113,12 +112,12 @@ func (f *function) virtualNetwork(device *inventory.Device, interfaces []string)
 
 var (
 	controllerName = regexp.MustCompile(`^nvme[0-9]+$`)
-	// With multipath each path to a namespace has a name of its own, and the
-	// namespace has the name without the part that starts with c.
+	// With multipath, each path to a namespace has its own name. The name of the namespace is that
+	// without the part that begins with c.
 	namespaceName = regexp.MustCompile(`^(nvme[0-9]+)(?:c[0-9]+)?(n[0-9]+)$`)
 )
 
-const sectorSize = 512 // what the kernel counts block devices in
+const sectorSize = 512 // unit of block device sizes in sysfs, in bytes
 
 // nvme reads an NVMe controller with its namespaces.
 func (f *function) nvme(device *inventory.Device) error {
@@ -156,7 +155,7 @@ func (f *function) nvme(device *inventory.Device) error {
 	return nil
 }
 
-// namespaces adds the namespaces of a controller and returns their size.
+// namespaces adds the namespaces of a controller, and returns their total size.
 func (f *function) namespaces(device *inventory.Device, dir string) (sectors int64, err error) {
 	names, err := children(dir)
 	if err != nil {
@@ -187,7 +186,7 @@ func (f *function) namespaces(device *inventory.Device, dir string) (sectors int
 	return sectors, nil
 }
 
-// hostUses tells whether a block device has partitions, or devices made of it.
+// hostUses tells whether a block device has partitions, or other block devices on top of it.
 func (f *function) hostUses(block string) (bool, error) {
 	dir := filepath.Join(f.options.Root, "sys/class/block", block)
 	holders, err := children(dir, "holders")

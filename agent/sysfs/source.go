@@ -19,19 +19,19 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// Options are what a Source cannot find out by itself.
+// Options configure a Source.
 type Options struct {
-	// Root is the folder that has sys. It defaults to /.
+	// Root is the folder that contains sys. It defaults to /.
 	Root string
-	// Driver and Pool identify the devices together with their names. The pool
-	// of node-local devices is usually named like the node.
+	// Driver and Pool are those of the devices' IDs. The pool of a node's devices is usually named
+	// like the node.
 	Driver string
 	Pool   string
-	// Interval is the time between two looks. It defaults to ten seconds.
+	// Interval is the time between two scans. It defaults to ten seconds.
 	Interval time.Duration
 }
 
-// Source is an inventory.Source for what sysfs shows.
+// Source is an inventory.Source that reads sysfs.
 type Source struct {
 	options Options
 }
@@ -49,9 +49,9 @@ func New(options Options) *Source {
 	return &Source{options: options}
 }
 
-// Run looks at sysfs in intervals and reports what changed: the kernel does not
-// announce all of it. It returns an error if the first look fails. If a later
-// one fails it is logged, and what was reported stays.
+// Run scans sysfs at an interval, because the kernel does not announce all changes. It reports the
+// devices when they have changed. It returns an error if the first scan fails. Later errors are
+// logged, and the last report remains valid.
 func (s *Source) Run(ctx context.Context, report func(*inventory.Inventory)) error {
 	last, err := s.Scan()
 	if err != nil {
@@ -78,12 +78,12 @@ func (s *Source) Run(ctx context.Context, report func(*inventory.Inventory)) err
 	}
 }
 
-// Scan looks once. Devices are in the order of their PCI addresses. It returns
-// an error if sysfs has no PCI bus or cannot be read. A device that goes away
-// while it is looked at is left out, and so are its virtual functions.
+// Scan scans sysfs once. Devices are sorted by PCI address. It returns an error if sysfs has no PCI
+// bus or cannot be read. A device that disappears during the scan is left out, with its virtual
+// functions.
 func (s *Source) Scan() (*inventory.Inventory, error) {
 	bus := filepath.Join(s.options.Root, "sys/bus/pci/devices")
-	entries, err := os.ReadDir(bus) // in the order of names, which have one length
+	entries, err := os.ReadDir(bus) // sorted by name; all names have the same length
 	if err != nil {
 		return nil, fmt.Errorf("find PCI devices: %w", err)
 	}
@@ -95,7 +95,7 @@ func (s *Source) Scan() (*inventory.Inventory, error) {
 		device, err := f.device()
 		switch {
 		case !f.isThere():
-			// It went away meanwhile, and what was read of it may be the half of it.
+			// It disappeared meanwhile, and may have been read in part only.
 		case err != nil:
 			return nil, fmt.Errorf("PCI device %s: %w", f.address, err)
 		case device != nil:
@@ -116,7 +116,7 @@ func (s *Source) Scan() (*inventory.Inventory, error) {
 	return found, nil
 }
 
-// attribute is a file of one line. It is empty if there is no such file.
+// attribute returns the content of a file with one line. It is empty if the file does not exist.
 func attribute(path ...string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(path...))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ func attribute(path ...string) (string, error) {
 	return strings.TrimSpace(string(content)), err
 }
 
-// children are the names in a folder, none if there is no such folder.
+// children returns the names in a folder. There are none if the folder does not exist.
 func children(path ...string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(path...))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +138,7 @@ func children(path ...string) ([]string, error) {
 	return names, err
 }
 
-// linkName is the last part of what a link points to, empty if there is none.
+// linkName returns the last part of a link's target. It is empty if the link does not exist.
 func linkName(path ...string) (string, error) {
 	target, err := os.Readlink(filepath.Join(path...))
 	if errors.Is(err, fs.ErrNotExist) {

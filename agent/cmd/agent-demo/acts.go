@@ -20,7 +20,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/demo"
 )
 
-// acts are everything that is shown, in order.
+// acts returns the steps of the demo, in order.
 func (s *stage) acts() []demo.Act {
 	return []demo.Act{
 		{What: "start the node", Play: s.showNode},
@@ -39,7 +39,7 @@ func (s *stage) showNode(ctx context.Context) error {
 	if err := s.startAgent(); err != nil {
 		return err
 	}
-	// run ends it, in its turn.
+	// not cancelled with ctx: run stops it after the agent
 	if err := s.startNode(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *stage) showDevices(ctx context.Context) error {
 	return s.ShowDevices(ctx, "")
 }
 
-// complete tells whether all slices of a driver's pool are there.
+// complete tells whether all slices of a driver's pool exist.
 func complete(slices []resourceapi.ResourceSlice, driver string) bool {
 	found, want := int64(0), int64(1)
 	for i := range slices {

@@ -20,19 +20,19 @@ import (
 
 const nodeName = "node-1"
 
-// stage has one node, and where things are on it.
+// stage is the demo's control plane with one node.
 type stage struct {
 	*demo.Stage
 	hardware string
 	claims   *claims.Preparer
-	failing  string // the GPU that fails
+	failing  string // name of the GPU that fails
 }
 
-// kubeletDir and cdiDir are the node's /var/lib/kubelet and /var/run/cdi.
+// kubeletDir and cdiDir stand for the node's /var/lib/kubelet and /var/run/cdi.
 func (s *stage) kubeletDir() string { return filepath.Join(s.Plane.Folder(), "node") }
 func (s *stage) cdiDir() string     { return filepath.Join(s.Plane.Folder(), "cdi") }
 
-// run brings everything up, shows what there is to show, and takes it down again.
+// run starts everything, plays the demo, and stops everything.
 func (s settings) run(ctx context.Context, out io.Writer) error {
 	show := &stage{hardware: s.hardware}
 	defer func() {
@@ -46,8 +46,8 @@ func (s settings) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// startAgent runs dray-agent on simulated hardware of which nothing recovers, so that what
-// failed can be looked at.
+// startAgent runs dray-agent on simulated hardware. Failed devices do not recover, so that the demo
+// can show them.
 func (s *stage) startAgent() error {
 	hardware, err := s.writeHardware()
 	if err != nil {
@@ -81,13 +81,13 @@ func (s *stage) writeHardware() (string, error) {
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// startNode begins to do what a kubelet does for claims.
+// startNode starts to prepare claims, as kubelet does.
 func (s *stage) startNode(ctx context.Context) (err error) {
 	s.claims, err = claims.Start(ctx, claims.Options{
 		KubeClient:      s.Client,
 		RegistrationDir: filepath.Join(s.kubeletDir(), "plugins_registry"),
 		Checkpoint:      filepath.Join(s.kubeletDir(), "claims.json"),
-		Recorder:        &record.FakeRecorder{}, // Await returns errors, too.
+		Recorder:        &record.FakeRecorder{}, // Await returns the errors, too
 	})
 	return err
 }

@@ -1,13 +1,13 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent-demo shows the driver side on a real control plane on this machine: the
-// simulated hardware of a node is published, a pod's claim is allocated by dray-scheduler
-// and prepared through the driver's DRA socket, and a GPU fails.
+// Command agent-demo demonstrates a DRA driver with a real control plane on this machine. Simulated
+// hardware of a node is published. dray-scheduler allocates a pod's claim, and the driver prepares
+// it through its DRA socket. Then a GPU fails.
 //
 //	main     the command line
 //	cluster  dray-agent and the node
-//	acts     what is shown, in order
+//	acts     the steps, in order
 //	objects  what is created in the cluster
 package main
 
@@ -19,7 +19,7 @@ import (
 
 func main() { demo.Run(newCommand()) }
 
-// settings are what the command line says.
+// settings are the command line flags.
 type settings struct {
 	demo.Settings
 	hardware string

@@ -49,7 +49,7 @@ func class(driver string) *resourceapi.DeviceClass {
 	}
 }
 
-// claim wants a whole GPU, and a share of a NIC at the same PCIe root.
+// claim requests a whole GPU, and a share of a NIC at the same PCIe root.
 func claim() *resourceapi.ResourceClaim {
 	request := func(name, driver string, selectors ...resourceapi.DeviceSelector) resourceapi.DeviceRequest {
 		return resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: driver, Selectors: selectors}}
@@ -79,7 +79,7 @@ func pod() *v1.Pod {
 	}
 }
 
-// createObjects creates all but the node.
+// createObjects creates all objects except the node.
 func (s *stage) createObjects(ctx context.Context) error {
 	for _, driver := range []string{gpuDriver, nicDriver} {
 		if _, err := s.Client.ResourceV1().DeviceClasses().Create(ctx, class(driver), metav1.CreateOptions{}); err != nil {
@@ -89,7 +89,7 @@ func (s *stage) createObjects(ctx context.Context) error {
 	if _, err := s.Client.ResourceV1().ResourceClaims(namespace).Create(ctx, claim(), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	// Pods are forbidden until the namespace has its service account.
+	// The API server refuses pods until the namespace has its service account.
 	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		_, err := s.Client.CoreV1().Pods(namespace).Create(ctx, pod(), metav1.CreateOptions{})
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {

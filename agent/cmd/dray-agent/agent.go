@@ -14,16 +14,17 @@ import (
 	"github.com/dray-project/dray/agent/nodedriver"
 )
 
-// agent is a node's drivers, with metrics and health, and with pods if it runs them.
+// agent runs a node's drivers, with metrics and health endpoints. It also runs pods if a flag says
+// so.
 type agent struct {
 	flags   *runFlags
 	client  kubernetes.Interface
 	node    *nodedriver.Node
-	status  net.Listener // for metrics and health; nil if nobody may ask
+	status  net.Listener // listener for metrics and health; nil if they are not served
 	running sync.WaitGroup
 }
 
-// run serves until ctx is done, or something ends that must not.
+// run serves until ctx is done, or one of its parts fails.
 func (a *agent) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -42,7 +43,7 @@ func (a *agent) run(ctx context.Context) error {
 	return err
 }
 
-// ended is why ctx is done, unless somebody asked for it.
+// ended returns why ctx was cancelled, or nil if that was requested.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause

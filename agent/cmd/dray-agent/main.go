@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	process.Main() // this program is also the supervisor of the pods that it runs
+	process.Main() // this program is also the supervisor of pods that it runs as processes
 	os.Exit(cli.Run(newCommand()))
 }
 
@@ -40,7 +40,7 @@ func newCommand() *cobra.Command {
 	return command
 }
 
-// sourceFlags say where devices come from.
+// sourceFlags select the source of devices.
 type sourceFlags struct {
 	simulate string
 	sysfs    string

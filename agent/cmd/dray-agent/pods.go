@@ -24,20 +24,20 @@ import (
 	"github.com/dray-project/dray/agent/virtualnode"
 )
 
-// podsGrace is how long processes may take to end when the agent does.
+// podsGrace is the grace period of pods' processes when the agent stops.
 const podsGrace = 5 * time.Second
 
-// processesTaint keeps pods away that do not know that they would run as processes.
+// processesTaint keeps away pods that do not tolerate to run as processes.
 const processesTaint = "dray.dev/processes"
 
-// kubeletVersion is that of the kubelet in whose place the agent runs pods.
+// kubeletVersion is the kubelet version in the node's status.
 const kubeletVersion = "v1.37.2-dray"
 
-// maxPods is how many pods the node has room for.
+// maxPods is the node's capacity for pods.
 const maxPods = 110
 
-// startNode runs the node's pods as processes, until ctx ends, and returns when the node is
-// registered. The processes end with it.
+// startNode runs a virtual node whose pods are processes, until ctx ends. It returns when the node
+// is registered. The processes end with the node.
 func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) error {
 	registered, err := nodeObject(a.flags.nodeName)
 	if err != nil {
@@ -81,11 +81,11 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 	}
 }
 
-// listenForPods listens for requests of kubelet's API, and says in the node where that is. It
-// returns nil if nobody may ask.
+// listenForPods listens for requests of kubelet's API, and writes address and port to the node's
+// status. It returns nil if the API is not served.
 func (a *agent) listenForPods(registered *corev1.Node) (net.Listener, error) {
 	ip, err := utilnet.ChooseHostInterface()
-	if err != nil { // a machine without a route
+	if err != nil { // the machine has no default route
 		ip = net.IPv4(127, 0, 0, 1)
 	}
 	var listener net.Listener
@@ -113,7 +113,7 @@ func closeIf(listener net.Listener) error {
 	return listener.Close()
 }
 
-// nodePods are all pods of the node, with the logs of those that run.
+// nodePods gives access to all pods of the node, and to the logs of those that run.
 type nodePods struct {
 	*virtualnode.Node
 	provider *process.Provider
@@ -140,7 +140,7 @@ func (a *agent) servePods(ctx context.Context, cancel context.CancelCauseFunc, l
 	})
 }
 
-// nodeObject is a node with what this machine has.
+// nodeObject returns a Node with the capacity of this machine.
 func nodeObject(name string) (*corev1.Node, error) {
 	var machine unix.Sysinfo_t
 	if err := unix.Sysinfo(&machine); err != nil {

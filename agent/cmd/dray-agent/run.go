@@ -20,7 +20,7 @@ import (
 	"github.com/dray-project/dray/agent/nodedriver"
 )
 
-// runFlags are the flags of run, besides those of the source.
+// runFlags are the flags of run, in addition to those of the source.
 type runFlags struct {
 	sourceFlags
 	kubeconfig string
@@ -121,14 +121,14 @@ func (f *runFlags) run(ctx context.Context) error {
 	return a.run(ctx)
 }
 
-// How many requests a second the agent makes at most are kubelet's defaults. Those of clients, 5
-// and 10, hold up the pods of a node by minutes when many come and go.
+// Rate limits of the client. They are kubelet's defaults. With client-go's defaults of 5 and 10,
+// many pods at once would be delayed by minutes.
 const (
 	clientQPS   = 50
 	clientBurst = 100
 )
 
-// newAgent returns an agent that holds its port. It gives the port back when run ends.
+// newAgent returns an agent whose ports are already open. They are closed when run ends.
 func newAgent(f *runFlags, client kubernetes.Interface, source inventory.Source) (*agent, error) {
 	var fronts []inventory.Front
 	if f.dra {

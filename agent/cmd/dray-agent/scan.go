@@ -64,7 +64,7 @@ Exit status: 0, or 1 for wrong usage or after an error.`,
 	return command
 }
 
-// scan returns the first that the source reports.
+// scan returns the first inventory that the source reports.
 func scan(ctx context.Context, source inventory.Source) (*inventory.Inventory, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,7 +99,7 @@ func printTable(out io.Writer, in *inventory.Inventory) {
 	t.Render()
 }
 
-// plain is how kubectl prints tables.
+// plain returns the table style of kubectl.
 func plain() table.Style {
 	style := table.StyleDefault
 	style.Options = table.Options{}
@@ -134,7 +134,7 @@ func health(h inventory.Health) string {
 	}
 }
 
-// printSlices prints ResourceSlices as they would be published.
+// printSlices prints the ResourceSlices that would be published.
 func printSlices(out io.Writer, in *inventory.Inventory, nodeName string) error {
 	list := &resourceapi.ResourceSliceList{TypeMeta: typeMeta("ResourceSliceList")}
 	for _, driver := range in.Drivers() {

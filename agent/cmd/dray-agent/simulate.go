@@ -138,7 +138,7 @@ func (f *simulateFlags) run(ctx context.Context, out io.Writer, changed func(fla
 	if err != nil {
 		return err
 	}
-	// The report ends with the fleet, however that ends.
+	// The goroutine that reports ends with the fleet.
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
 	reporting.Go(func() { f.reportOn(ctx, out, nodes, &requests) })
@@ -147,7 +147,7 @@ func (f *simulateFlags) run(ctx context.Context, out io.Writer, changed func(fla
 	return nodes.Run(ctx)
 }
 
-// kinds are the nodes that the flags describe.
+// kinds returns the kinds of nodes that the flags describe.
 func (f *simulateFlags) kinds(changed func(flag string) bool) ([]inventory.SimulatedNodes, error) {
 	if f.hardware == "" {
 		if f.nodes < 1 || f.gpus < 0 {
@@ -181,7 +181,7 @@ func (f *simulateFlags) deleteAll(ctx context.Context, out io.Writer, client kub
 	return err
 }
 
-// counted counts requests.
+// counted is a RoundTripper that counts requests.
 type counted struct {
 	next     http.RoundTripper
 	requests *atomic.Int64
@@ -193,7 +193,7 @@ func (c *counted) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(request)
 }
 
-// reportOn prints how fast nodes were registered, and then what they cost.
+// reportOn prints the rate of registration, and later the resource usage of the nodes.
 func (f *simulateFlags) reportOn(ctx context.Context, out io.Writer, nodes *fleet.Fleet, requests *atomic.Int64) {
 	began := time.Now()
 	select {
@@ -226,7 +226,7 @@ func (f *simulateFlags) reportOn(ctx context.Context, out io.Writer, nodes *flee
 	}
 }
 
-// residentKiB is what this process has in memory, as Linux tells it.
+// residentKiB returns the resident memory of this process in KiB, from /proc.
 func residentKiB() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

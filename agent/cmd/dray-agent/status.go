@@ -47,7 +47,7 @@ func init() {
 	legacyregistry.MustRegister(deviceCount, sliceWrites, sliceRepairs, heldDevices, conflictCount)
 }
 
-// listenForStatus returns nil if nobody may ask for metrics and health.
+// listenForStatus returns a listener for metrics and health, or nil if the address is empty.
 func listenForStatus(address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -84,7 +84,7 @@ func (a *agent) statusHandler() http.Handler {
 	return mux
 }
 
-// answer says why something is not as it is to be, if so.
+// answer returns a handler that responds with the error of ask, or with ok.
 func answer(ask func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := ask(); err != nil {

@@ -10,13 +10,13 @@ import (
 	"runtime/debug"
 )
 
-// Set by the linker for releases. Otherwise the Go toolchain knows.
+// Set by the linker for releases. Other builds use the build information of the Go toolchain.
 var (
 	releaseVersion string
 	releaseCommit  string
 )
 
-// version is what --version prints after the name of the program: the version, the commit and what it was built with.
+// version returns the output of --version after the program's name: version, commit and toolchain.
 func version() string {
 	number, commit := releaseVersion, releaseCommit
 	if build, ok := debug.ReadBuildInfo(); ok {

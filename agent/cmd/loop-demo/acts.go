@@ -19,7 +19,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/demo"
 )
 
-// acts are everything that is shown, in order.
+// acts returns the steps of the demo, in order.
 func (s *stage) acts() []demo.Act {
 	return []demo.Act{
 		{What: "start the nodes", Play: s.showNodes},
@@ -87,12 +87,12 @@ func (s *stage) showDeployments(ctx context.Context) error {
 	return s.awaitCrowd(ctx)
 }
 
-// String says which process the trainer is, and what it printed.
+// String returns a description with the process and the device of the trainer.
 func (t trainer) String() string {
 	return fmt.Sprintf("process %d of %s has %s", t.process, t.pod, t.device)
 }
 
-// awaitTrainers waits until all replicas run.
+// awaitTrainers waits until all replicas of the Deployment trainer are running.
 func (s *stage) awaitTrainers(ctx context.Context) (found []trainer, err error) {
 	err = s.Until(ctx, func(ctx context.Context) (bool, error) {
 		found, err = s.running(ctx)
@@ -183,7 +183,7 @@ func (s *stage) showEnd(ctx context.Context) error {
 }
 
 func (s *stage) showNothing(parent context.Context) error {
-	ctx, cancel := context.WithTimeout(parent, s.patience)
+	ctx, cancel := context.WithTimeout(parent, s.timeout)
 	defer cancel()
 	var left []string
 	err := s.Until(ctx, func(ctx context.Context) (_ bool, err error) {

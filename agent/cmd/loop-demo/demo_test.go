@@ -76,7 +76,7 @@ func TestDemo(t *testing.T) {
 func TestWhatIsLeft(t *testing.T) {
 	held := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "held"}}
 	held.Status.Allocation = &resourceapi.AllocationResult{}
-	s := &stage{folder: t.TempDir(), patience: time.Millisecond, Stage: &demo.Stage{Client: fake.NewClientset(held,
+	s := &stage{folder: t.TempDir(), timeout: time.Millisecond, Stage: &demo.Stage{Client: fake.NewClientset(held,
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stuck"}})}}
 	process := exec.Command("sleep", "600")
 	if err := process.Start(); err != nil {

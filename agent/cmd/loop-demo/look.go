@@ -24,18 +24,17 @@ import (
 	"github.com/dray-project/dray/agent/nodedriver"
 )
 
-// trainer is a pod whose container runs as a process.
+// trainer is a pod of the Deployment trainer. Its container runs as a process on this machine.
 type trainer struct {
 	pod     string
 	process int
 	device  string
 }
 
-// printed is the first line of a trainer's log.
+// printed matches the first line of a trainer's log.
 var printed = regexp.MustCompile(`^\S+ stdout F (\S+) has (\S+)\n`)
 
-// running are the trainers that run and have printed their device, in the order of their
-// devices.
+// running returns the trainers that run and have logged their device, sorted by device.
 func (s *stage) running(ctx context.Context) ([]trainer, error) {
 	pods, err := s.podsOf(ctx, trainers)
 	if err != nil {
@@ -53,9 +52,10 @@ func (s *stage) running(ctx context.Context) ([]trainer, error) {
 		}
 		line := printed.FindStringSubmatch(string(text))
 		if line == nil {
-			continue // not yet
+			continue // the pod has not started
 		}
-		// The status has the first process of the container. No other one outlives it.
+		// The ID in the status is the PID of the container's init. The container's other processes
+		// end with it.
 		process, err := strconv.Atoi(strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "process://"))
 		if err != nil {
 			return nil, err
@@ -77,7 +77,7 @@ func (s *stage) podsOf(ctx context.Context, deployment string) ([]corev1.Pod, er
 // isAlive tells whether the trainer's process exists.
 func (t trainer) isAlive() bool { return !errors.Is(syscall.Kill(t.process, 0), syscall.ESRCH) }
 
-// left says what is held, prepared or left: in Kubernetes, on node-1, and among processes.
+// left describes what remains: objects in Kubernetes, files on node-1, and processes.
 func (s *stage) left(ctx context.Context, all []trainer) ([]string, error) {
 	inKubernetes, err := s.leftInKubernetes(ctx)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *stage) leftInKubernetes(ctx context.Context) ([]string, error) {
 	return left, nil
 }
 
-// leftOnNode looks at CDI files, at what is kept of pods, and at what the checkpoints of both sides of the DRA
-// socket say.
+// leftOnNode describes remaining CDI files, folders of pods, and entries of the checkpoints of both
+// the driver and the node.
 func (s *stage) leftOnNode() ([]string, error) {
 	var left []string
 	files, err := filepath.Glob(filepath.Join(s.cdiDir(), "*"))

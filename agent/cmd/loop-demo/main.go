@@ -1,15 +1,15 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command loop-demo shows the whole loop on one machine: a real control plane, a virtual
-// node whose simulated GPUs dray-agent publishes and whose pods are processes, and 50
-// simulated nodes. Deployments get devices, a GPU fails, its pod is replaced, and in the
-// end nothing is held, prepared or left.
+// Command loop-demo demonstrates the life cycle of devices on one machine. It runs a real control
+// plane, 50 simulated nodes, and a virtual node with simulated GPUs whose pods are processes.
+// Deployments get devices, a GPU fails, and its pod is replaced. In the end, the demo checks that
+// nothing remains allocated or prepared.
 //
 //	main     the command line
-//	acts     what is shown, in order
+//	acts     the steps, in order
 //	objects  what is created in the cluster, and the hardware of the node
-//	look     what pods and devices are like, and what is left of them
+//	look     inspects pods and devices, and what remains of them
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/dray-project/dray/agent/internal/demo"
 )
 
-// leftPatience is how long controllers may take to delete what belonged to pods.
-const leftPatience = 2 * time.Minute
+// leftTimeout is how long controllers may take to delete what belonged to pods.
+const leftTimeout = 2 * time.Minute
 
 func main() { demo.Run(newCommand()) }
 
@@ -46,25 +46,25 @@ another GPU. Everything is scaled down, and it is an error if anything is left o
 	return command
 }
 
-// show brings everything up, shows what there is to show, and takes it down again.
+// show starts everything, plays the demo, and stops everything.
 func show(ctx context.Context, out io.Writer, settings demo.Settings) error {
 	return settings.Show(ctx, out, func(under *demo.Stage) []demo.Act {
-		return (&stage{Stage: under, folder: under.Plane.Folder(), patience: leftPatience}).acts()
+		return (&stage{Stage: under, folder: under.Plane.Folder(), timeout: leftTimeout}).acts()
 	})
 }
 
-// stage has one node, and where things are on it.
+// stage is the demo's control plane with its node.
 type stage struct {
 	*demo.Stage
-	folder  string    // of the node, in place of the machine's root
-	all     []trainer // that ran at some time
-	failing trainer   // whose GPU fails
-	// patience is how long it may take until nothing is left.
-	patience time.Duration
+	folder  string    // root of the node's files
+	all     []trainer // all trainers that have run
+	failing trainer   // the trainer whose GPU fails
+	// timeout is how long cleanup may take.
+	timeout time.Duration
 }
 
-// kubeletDir and cdiDir are the node's /var/lib/kubelet and /var/run/cdi. Paths of sockets
-// must be short.
+// kubeletDir and cdiDir stand for the node's /var/lib/kubelet and /var/run/cdi. They are short,
+// because paths of sockets must be.
 func (s *stage) kubeletDir() string { return filepath.Join(s.folder, "node") }
 func (s *stage) cdiDir() string     { return filepath.Join(s.folder, "cdi") }
 func (s *stage) hardware() string   { return filepath.Join(s.folder, "hardware.yaml") }

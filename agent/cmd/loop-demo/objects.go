@@ -35,10 +35,11 @@ const (
 	crowdReplicas   = 100
 )
 
-// script is what trainers run. The first line of their logs names their device.
+// script is the command of trainers. The first line of their logs names their device.
 const script = `echo "$POD has $EXAMPLE_GPU"; exec sleep infinity`
 
-// writeHardware describes the GPUs of node-1. The agent reads it when it changes.
+// writeHardware writes the file that describes the GPUs of node-1. The agent reads it again when it
+// changes.
 func (s *stage) writeHardware(failing ...string) error {
 	hardware := inventory.SimulatedDevices{Groups: []inventory.SimulatedGroup{{
 		Driver: driver, Name: "gpu", Count: gpus,
@@ -74,7 +75,7 @@ func selector(format string, arguments ...any) resourceapi.DeviceSelector {
 	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(format, arguments...)}}
 }
 
-// template is of claims for one GPU of a model.
+// template returns a ResourceClaimTemplate for one GPU of a model.
 func template(name, model string) *resourceapi.ResourceClaimTemplate {
 	request := resourceapi.DeviceRequest{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: driver, Selectors: []resourceapi.DeviceSelector{selector("device.attributes[%q].model == %q", driver, model)},
@@ -85,7 +86,7 @@ func template(name, model string) *resourceapi.ResourceClaimTemplate {
 	}
 }
 
-// deployment is of pods that each have a claim made from the template of the same name.
+// deployment returns a Deployment whose pods have a claim from the template of the same name.
 func deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{

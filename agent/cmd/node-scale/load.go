@@ -20,13 +20,13 @@ const (
 	nodePrefix = "simulated-"
 	driverName = "gpu.example.com"
 	namespace  = "scale"
-	// writers is how many objects are created at a time.
+	// writers is the number of objects that are created concurrently.
 	writers = 16
 )
 
 func nodeName(i int) string { return fmt.Sprintf("%s%d", nodePrefix, i) }
 
-// parallel calls do for 0 to count-1, and returns the first error.
+// parallel calls do for 0 to count-1 concurrently, and returns the first error.
 func parallel(ctx context.Context, count int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -52,7 +52,7 @@ func parallel(ctx context.Context, count int, do func(ctx context.Context, i int
 	return context.Cause(ctx)
 }
 
-// createNodes creates what dray-agent simulate creates by itself.
+// createNodes creates the nodes and slices that dray-agent simulate would create itself.
 func createNodes(ctx context.Context, client kubernetes.Interface, s *settings) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"),
@@ -88,7 +88,7 @@ func createNodes(ctx context.Context, client kubernetes.Interface, s *settings) 
 	})
 }
 
-// prepareNamespace adds the namespace of all pods, and what their claims are made of.
+// prepareNamespace creates the namespace of all pods, and the objects that their claims need.
 func prepareNamespace(ctx context.Context, client kubernetes.Interface) error {
 	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
@@ -110,7 +110,7 @@ func prepareNamespace(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// newPod is one without claims for a node.
+// newPod returns a pod without claims that is bound to a node.
 func newPod(name, node string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 		NodeName: node, AutomountServiceAccountToken: ptr.To(false),
@@ -118,7 +118,7 @@ func newPod(name, node string) *corev1.Pod {
 	}}
 }
 
-// newClaimPod is one with a claim, for the scheduler.
+// newClaimPod returns a pod with a claim, for the scheduler.
 func newClaimPod(name string) *corev1.Pod {
 	pod := newPod(name, "")
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}

@@ -1,15 +1,15 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command node-scale measures what many virtual nodes cost: those of dray-agent simulate, and
-// beside them those of kwok, if its program is there. Each has a control plane of its own,
-// one after the other, with the same nodes, ResourceSlices and pods.
+// Command node-scale measures the resource usage and speed of many simulated nodes: those of
+// dray-agent simulate and, if kwok is installed, those of kwok. Each simulator runs with a control
+// plane of its own, one after the other, and with the same nodes, ResourceSlices and pods.
 //
 //	main      the command line
 //	subjects  how each simulator is started, and who creates its nodes
 //	measure   one simulator, from its start to the last pod
 //	load      nodes, slices, claims and pods
-//	table     what is printed
+//	table     the output
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/dray-project/dray/internal/dev/controlplane"
 )
 
-// settings are the flags.
+// settings are the command line flags.
 type settings struct {
 	binaries string
 	kwok     string
@@ -81,7 +81,7 @@ func (s *settings) validate() error {
 	return nil
 }
 
-// run measures each simulator on a control plane of its own, and prints all in one table.
+// run measures each simulator with its own control plane, and prints one table.
 func (s *settings) run(ctx context.Context, out, progress io.Writer) error {
 	if err := s.validate(); err != nil {
 		return err

@@ -21,22 +21,22 @@ import (
 	"github.com/dray-project/dray/internal/dev/controlplane"
 )
 
-// lookInterval is the time between two looks at what is there.
-const lookInterval = 250 * time.Millisecond
+// pollInterval is the interval at which the state of the cluster is polled.
+const pollInterval = 250 * time.Millisecond
 
-// figures are what one simulator costs.
+// figures are the results for one simulator.
 type figures struct {
 	nodesPerSecond float64
-	registration   float64 // requests per node until all are registered, of whoever creates them too
+	registration   float64 // requests per node until all are registered, including those of the creator
 	memory         float64 // KiB per node, when all nodes are idle
 	requests       float64 // per node and minute, when all nodes are idle
 	podsPerSecond  float64 // without claims, from the first creation until all are gone
-	podsRun        float64 // the same until all run
-	claimPods      float64 // pods with claims per second, until all claims are gone
+	podsRun        float64 // the same, until all are running
+	claimPods      float64 // pods with claims per second, until all claims are deleted
 	claimPodsRun   float64
 }
 
-// measurement is that of one simulator.
+// measurement measures one simulator.
 type measurement struct {
 	*settings
 	plane    *controlplane.ControlPlane
@@ -58,7 +58,7 @@ func (m *measurement) run(ctx context.Context) (found figures, err error) {
 	if err := prepareNamespace(ctx, m.client); err != nil {
 		return found, err
 	}
-	// What the other programs ask for in the meantime is not the simulator's.
+	// Requests of other programs are measured first, and subtracted.
 	others, err := m.requestsWithin(ctx)
 	if err != nil {
 		return found, err
@@ -118,9 +118,9 @@ func (m *measurement) say(format string, arguments ...any) {
 	fmt.Fprintf(m.progress, "%s: %s\n", m.subject.name(), fmt.Sprintf(format, arguments...))
 }
 
-// until asks until the answer is yes, as long as the simulator runs.
+// until polls done until it returns true. It fails if the simulator ends.
 func (m *measurement) until(ctx context.Context, done func(context.Context) (bool, error)) error {
-	return wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		if m.program != nil {
 			if err := m.program.Err(); err != nil {
 				return false, err
@@ -130,7 +130,7 @@ func (m *measurement) until(ctx context.Context, done func(context.Context) (boo
 	})
 }
 
-// registered tells whether all nodes are ready, and have leases and ResourceSlices.
+// registered tells whether all nodes are ready, with leases and ResourceSlices.
 func (m *measurement) registered(ctx context.Context) (bool, error) {
 	nodes, err := m.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -155,13 +155,14 @@ func (m *measurement) registered(ctx context.Context) (bool, error) {
 	return err == nil && len(slices.Items) >= m.nodes, err
 }
 
-// passThrough creates pods, waits until all run, deletes them, and waits until they and
-// their claims are gone. It returns how many per second ran, and how many came and went.
+// passThrough creates pods, waits until all run, deletes them, and waits until they and their
+// claims are gone. It returns the rate until all ran, and the rate until all were gone, in pods per
+// second.
 func (m *measurement) passThrough(ctx context.Context, count int, pod func(i int) *corev1.Pod) (run, gone float64, err error) {
 	pods := m.client.CoreV1().Pods(namespace)
 	if err := m.until(ctx, func(ctx context.Context) (bool, error) {
 		accounts, err := m.client.CoreV1().ServiceAccounts(namespace).List(ctx, metav1.ListOptions{})
-		return err == nil && len(accounts.Items) > 0, err // pods are forbidden until then
+		return err == nil && len(accounts.Items) > 0, err // the API server refuses pods until then
 	}); err != nil {
 		return 0, 0, err
 	}
@@ -195,7 +196,7 @@ func (m *measurement) passThrough(ctx context.Context, count int, pod func(i int
 	return run, float64(count) / time.Since(began).Seconds(), nil
 }
 
-// requestsWithin is how many requests a minute the API server gets while nothing happens.
+// requestsWithin returns the number of requests per minute to the idle API server.
 func (m *measurement) requestsWithin(ctx context.Context) (float64, error) {
 	before, err := m.requests(ctx)
 	if err != nil {
@@ -211,7 +212,7 @@ func (m *measurement) requestsWithin(ctx context.Context) (float64, error) {
 	return (after - before) / time.Since(began).Minutes(), err
 }
 
-// requests is how many requests the API server has answered.
+// requests returns the number of requests that the API server has served.
 func (m *measurement) requests(ctx context.Context) (float64, error) {
 	text, err := m.client.CoreV1().RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
 	if err != nil {
@@ -220,7 +221,7 @@ func (m *measurement) requests(ctx context.Context) (float64, error) {
 	return sumOf(string(text), "apiserver_request_total")
 }
 
-// sumOf adds up a counter over all its labels.
+// sumOf returns the sum of a counter over all its labels.
 func sumOf(metrics, name string) (sum float64, err error) {
 	found := false
 	for line := range strings.Lines(metrics) {
@@ -241,7 +242,7 @@ func sumOf(metrics, name string) (sum float64, err error) {
 	return sum, nil
 }
 
-// residentKiB is what a process has in memory, as Linux tells it.
+// residentKiB returns the resident memory of a process in KiB, from /proc.
 func residentKiB(pid int) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

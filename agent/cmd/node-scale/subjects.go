@@ -18,7 +18,8 @@ import (
 // subject is a simulator of nodes.
 type subject interface {
 	name() string
-	// start has all nodes appear, and returns when nothing is left to do but to wait.
+	// start starts the simulator, and creates nodes and slices if the simulator does not.
+	// Afterwards, the caller waits for the nodes.
 	start(ctx context.Context, s *settings, plane *controlplane.ControlPlane, client kubernetes.Interface) (*controlplane.Program, error)
 }
 
@@ -28,14 +29,14 @@ type dray struct{ program string }
 func (*dray) name() string { return "dray-agent simulate" }
 
 func (d *dray) start(_ context.Context, s *settings, plane *controlplane.ControlPlane, _ kubernetes.Interface) (*controlplane.Program, error) {
-	// Who else runs there has no limit of requests, either.
+	// no rate limit, as for the other simulator
 	return plane.Launch("dray-agent", d.program, "simulate", "--kubeconfig="+plane.Kubeconfig(), fmt.Sprintf("--nodes=%d", s.nodes),
 		"--prefix="+nodePrefix, "--driver="+driverName, fmt.Sprintf("--gpus=%d", s.gpus), "--lease-duration=40", "--qps=10000", "--report=0",
 		fmt.Sprintf("--prepare-claims=%t", s.prepare))
 }
 
-// kwok makes nodes ready that somebody else created. It knows nothing of claims and
-// ResourceSlices: a pod with claims runs when it is bound.
+// kwok sets nodes ready that this program has created. It ignores claims and ResourceSlices: a pod
+// with claims runs as soon as it is bound.
 type kwok struct {
 	program string
 	stages  []string
@@ -56,7 +57,7 @@ func (k *kwok) start(ctx context.Context, s *settings, plane *controlplane.Contr
 	return program, createNodes(ctx, client, s)
 }
 
-// config is one file with all stages.
+// config writes one file with all stages, and returns its path.
 func (k *kwok) config(folder string) (string, error) {
 	var documents []string
 	for _, path := range k.stages {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// table is Markdown: a row for each figure, a column for each simulator, and what the first is
-// of the last if there are two.
+// table returns a Markdown table with a row per figure and a column per simulator. With two
+// simulators, another column has their ratio.
 func table(s *settings, names []string, all []figures) string {
 	rows := []struct {
 		what  string

@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checkpoint keeps what a process must remember in a file: replaced as a
-// whole, and with a checksum.
+// Package checkpoint stores the state of a process in a file, which is replaced atomically and has
+// a checksum.
 package checkpoint
 
 import (
@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 )
 
-// DamagedError says that a checkpoint is not what was written.
+// DamagedError says that a checkpoint's content is not what Write wrote.
 type DamagedError struct {
 	Path   string
 	Reason string
@@ -26,9 +26,9 @@ func (err *DamagedError) Error() string {
 	return fmt.Sprintf("checkpoint %s: damaged: %s", err.Path, err.Reason)
 }
 
-// file is what a checkpoint contains.
+// file is the content of a checkpoint file.
 type file struct {
-	// Checksum is the SHA-256 of Content as it is in the file, in hexadecimal.
+	// Checksum is the SHA-256 of the bytes of Content, in hexadecimal.
 	Checksum string          `json:"checksum"`
 	Content  json.RawMessage `json:"content"`
 }
@@ -38,8 +38,8 @@ func checksum(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Read returns what was written last, or the zero value if nothing was. The error is
-// a *DamagedError if the file is not what Write made.
+// Read returns what was last written, or the zero value if the file does not exist. If the content
+// is not what Write wrote, the error is a *DamagedError.
 func Read[T any](path string) (T, error) {
 	var out, none T
 	text, err := os.ReadFile(path)
@@ -62,8 +62,7 @@ func Read[T any](path string) (T, error) {
 	return out, nil
 }
 
-// Write replaces the file as a whole: whoever reads it sees what was there before,
-// or all that is new, even if the machine crashes. The content is encoded as JSON.
+// Write replaces the file atomically, even if the machine crashes. The content is encoded as JSON.
 func Write(path string, content any) error {
 	encoded, err := json.Marshal(content)
 	if err != nil {
@@ -99,7 +98,7 @@ func replaceFile(path string, content []byte) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// syncFolder has a rename survive a crash of the machine.
+// syncFolder syncs a folder, so that a rename survives a crash of the machine.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

@@ -16,23 +16,24 @@ import (
 
 // Store is a checkpoint that several processes may read and change.
 type Store interface {
-	// Lock keeps others from changing it until unlock is called. It does not wait for ever.
+	// Lock locks the checkpoint until unlock is called. It waits for other processes, with a
+	// timeout.
 	Lock() (unlock func(), err error)
-	// Read returns what was written last, or nil if nothing was. The error is a
-	// *DamagedError if that is not what was written.
+	// Read returns what was last written, or nil if there is nothing. If the content is damaged,
+	// the error is a *DamagedError.
 	Read() (json.RawMessage, error)
-	// Write replaces it as a whole. The caller has the lock.
+	// Write replaces the content atomically. The caller has locked the checkpoint.
 	Write(json.RawMessage) error
 }
 
 const (
-	// lockTimeout is how long others may take to read and write a checkpoint once. Whoever takes
-	// longer is stopped or has no disk.
+	// lockTimeout is how long Lock waits. Others hold the lock only to read and write once, unless
+	// they are stopped or their disk hangs.
 	lockTimeout  = 10 * time.Second
 	lockInterval = 5 * time.Millisecond
 )
 
-// File is a Store in the file system. Its lock is a file beside it, which stays.
+// File is a Store in the file system. Its lock is a file beside it, which is never removed.
 type File struct{ Path string }
 
 // Lock implements Store.
@@ -66,9 +67,9 @@ func (err *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by another process", err.Path)
 }
 
-// LockFile locks a file, which is made if it is not there. Any number may share the lock
-// unless it is exclusive. It does not wait: the error is a *LockedError if the lock cannot be had. The
-// kernel unlocks the file when the process ends.
+// LockFile locks a file, which it creates if necessary. Several processes may have the lock, unless
+// one has it exclusively. LockFile does not wait: if the lock is taken, the error is a
+// *LockedError. The kernel releases the lock when the process ends.
 func LockFile(path string, exclusive bool) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

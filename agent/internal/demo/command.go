@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run runs the command line of a demo, until it ends or the user interrupts it, and ends the
-// process.
+// Run runs the command line of a demo until it ends or is interrupted, and exits the process.
 func Run(command *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command.ExecuteContext(ctx)
@@ -30,13 +29,13 @@ func Run(command *cobra.Command) {
 	}
 }
 
-// Settings are what all demos have on their command lines.
+// Settings are the flags that all demos have.
 type Settings struct {
 	Binaries string
 	Keep     bool
 }
 
-// Add adds the flags of the settings to a command.
+// Add adds the flags to a command.
 func (s *Settings) Add(command *cobra.Command) {
 	command.Args, command.SilenceErrors, command.SilenceUsage = cobra.NoArgs, true, true
 	flags := command.Flags()

@@ -1,6 +1,6 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo is what the demonstrations of this module have in common: a command line, a
-// real control plane with programs beside it, and acts that are shown one after the other.
+// Package demo has what the demos of this module share: a command line, a real control plane with
+// other programs, and steps (acts) that are played in order.
 package demo

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// patience is how long a demo waits for anything before it gives up.
-	patience   = 10 * time.Minute
+	// timeout limits each wait of a demo.
+	timeout    = 10 * time.Minute
 	pollPeriod = 50 * time.Millisecond
 )
 
 // Act is one step of a demo.
 type Act struct {
-	What string // for the error
+	What string // name of the act in errors
 	Play func(ctx context.Context) error
 }
 
-// Stage is a control plane with programs beside it, and where a demo tells what happens.
+// Stage is a control plane with other programs, and the output of a demo.
 type Stage struct {
 	Plane  *controlplane.ControlPlane
 	Client kubernetes.Interface
@@ -44,8 +44,8 @@ type Stage struct {
 	programs []*controlplane.Program
 }
 
-// Show starts a control plane, plays the acts that a demo makes for its stage, and ends
-// everything. The programs dray and dray-agent must be there, too.
+// Show starts a control plane, plays the acts, and stops everything. The programs dray and
+// dray-agent must be in the folder of binaries.
 func (s Settings) Show(ctx context.Context, out io.Writer, acts func(*Stage) []Act) error {
 	binaries, err := controlplane.BinariesIn(s.Binaries)
 	for _, name := range []string{"dray", "dray-agent"} {
@@ -68,9 +68,9 @@ func (s Settings) Show(ctx context.Context, out io.Writer, acts func(*Stage) []A
 	})
 }
 
-// play plays the acts. Programs run until the stage stops, even if ctx ends before.
+// play plays the acts. Programs run until stop, even if ctx ends before.
 func (s *Stage) play(ctx context.Context, acts []Act) error {
-	timed, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	timed, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not within %v", timeout))
 	defer cancel()
 	for _, act := range acts {
 		if err := act.Play(timed); err != nil {
@@ -87,7 +87,7 @@ func (s *Stage) play(ctx context.Context, acts []Act) error {
 	return nil
 }
 
-// stop ends the programs, the last one first.
+// stop stops the programs in reverse order.
 func (s *Stage) stop() error {
 	var failed []error
 	for _, program := range slices.Backward(s.programs) {
@@ -96,15 +96,15 @@ func (s *Stage) stop() error {
 	return errors.Join(failed...)
 }
 
-// Say prints a line of progress, with the time since the beginning.
+// Say prints a progress message with the time since the start.
 func (s *Stage) Say(format string, arguments ...any) {
 	s.Print("%5.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, arguments...))
 }
 
-// Print prints text as it is.
+// Print prints text without a time.
 func (s *Stage) Print(format string, arguments ...any) { fmt.Fprintf(s.out, format, arguments...) }
 
-// Launch starts dray-agent with a name for its log. It ends with the stage.
+// Launch starts dray-agent. name is used for its log. It runs until the stage stops.
 func (s *Stage) Launch(name string, arguments ...string) error {
 	program, err := s.Plane.Launch(name, filepath.Join(s.settings.Binaries, "dray-agent"), arguments...)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Stage) Launch(name string, arguments ...string) error {
 	return nil
 }
 
-// Until asks until the answer is yes. It gives up when a program ends.
+// Until polls ask until it returns true. It returns an error if a program ends.
 func (s *Stage) Until(ctx context.Context, ask func(context.Context) (bool, error)) error {
 	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		for _, program := range s.programs {
@@ -126,8 +126,8 @@ func (s *Stage) Until(ctx context.Context, ask func(context.Context) (bool, erro
 	})
 }
 
-// ShowDevices runs dray devices on the live cluster, and prints the header and the lines
-// that have what. All have the empty string.
+// ShowDevices runs dray devices on the live cluster. It prints the header and the lines that
+// contain what. An empty what selects all lines.
 func (s *Stage) ShowDevices(ctx context.Context, what string) error {
 	command := exec.CommandContext(ctx, filepath.Join(s.settings.Binaries, "dray"), "devices", "--kubeconfig="+s.Plane.Kubeconfig())
 	command.Stderr = s.out

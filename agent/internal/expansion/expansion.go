@@ -1,15 +1,15 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expansion replaces references to variables in texts of a container.
+// Package expansion expands references to variables in strings of a container's spec.
 package expansion
 
 import "strings"
 
-// Expand replaces references to variables in a command, an argument or the value of a
-// variable: $(NAME) stands for its value, and stays as it is if there is no such variable;
-// $$ stands for $, so that $$(NAME) is not a reference. These are the rules of the fields
-// command, args and env of a container. Values are not expanded again.
+// Expand expands references to variables in a command, an argument or the value of a variable.
+// $(NAME) becomes the variable's value, or stays if there is no such variable. $$ becomes $, so
+// that $$(NAME) is not a reference. Kubernetes has these rules for the fields command, args and
+// env. Values are not expanded again.
 func Expand(text string, variables map[string]string) string {
 	var out strings.Builder
 	for {
@@ -27,7 +27,7 @@ func Expand(text string, variables map[string]string) string {
 		case strings.HasPrefix(after, "(") && closed && known:
 			out.WriteString(value)
 			text = rest
-		case strings.HasPrefix(after, "(") && closed: // what it contains is no reference either
+		case strings.HasPrefix(after, "(") && closed: // unknown name: references within the brackets are not expanded either
 			out.WriteString("$(" + name + ")")
 			text = rest
 		default:

@@ -1,8 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakecluster is the API server that tests of drivers need: it keeps objects in
-// memory, and says what is published.
+// Package fakecluster is an API server in memory for tests of drivers.
 package fakecluster
 
 import (
@@ -20,19 +19,19 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// NodeName is the one node that there is.
+// NodeName is the name of the only node.
 const NodeName = "node-1"
 
-// patience is for machines that have other things to do. What succeeds waits for none of it.
+// patience is the timeout of Eventually. It is long, for busy machines.
 const patience = 5 * time.Minute
 
-// NewClient returns a client of a cluster with the node and other objects. ResourceSlices get
-// names and versions, which the fake that it is made of does not do.
+// NewClient returns a client of a cluster with the node and other objects. Unlike client-go's fake,
+// it gives ResourceSlices generated names and resource versions.
 func NewClient(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(append(objects, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName, UID: "node-uid"}})...)
 	var version atomic.Int64
 	client.PrependReactor("*", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if write, ok := action.(clienttesting.CreateAction); ok { // or an update
+		if write, ok := action.(clienttesting.CreateAction); ok { // also implemented by updates
 			slice := write.GetObject().(*resourceapi.ResourceSlice)
 			slice.ResourceVersion = fmt.Sprint(version.Add(1))
 			if slice.Name == "" {
@@ -44,8 +43,8 @@ func NewClient(objects ...runtime.Object) *fake.Clientset {
 	return client
 }
 
-// Published describes the devices of all ResourceSlices, each followed by the keys of its
-// taints: "gpu-0 gpu.example.com/unhealthy".
+// Published returns the devices of all ResourceSlices, each with the keys of its taints: "gpu-0
+// gpu.example.com/unhealthy".
 func Published(t *testing.T, client kubernetes.Interface) []string {
 	t.Helper()
 	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
@@ -65,7 +64,7 @@ func Published(t *testing.T, client kubernetes.Interface) []string {
 	return out
 }
 
-// Eventually asks until the answer is yes.
+// Eventually polls ok until it returns true, and fails the test otherwise.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {

@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakedriver is a DRA driver for tests of what calls drivers: it notes what is asked
-// of it, and does what a test says.
+// Package fakedriver is a DRA driver for tests of callers of drivers. It records calls, and behaves
+// as a test says.
 package fakedriver
 
 import (
@@ -22,32 +22,32 @@ import (
 	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
-// Driver is one that notes what is asked of it.
+// Driver is a DRA driver that records calls.
 type Driver struct {
 	dra.UnimplementedDRAPluginServer
 	drahealth.UnimplementedDRAResourceHealthServer
 	registration.UnimplementedRegistrationServer
 	Endpoint string
 
-	// What follows is changed by Set while the driver runs.
+	// Change the following fields with Set while the driver runs.
 
-	// Versions are those that it says to support.
+	// Versions are the versions that the driver supports.
 	Versions []string
-	// Refuse has the error of a call for one claim: "prepare UID" or "unprepare UID".
+	// Refuse has errors for calls for one claim, by "prepare UID" or "unprepare UID".
 	Refuse map[string]string
-	// Fail is what all calls fail with, if it is not empty.
+	// Fail is the error of all calls, unless it is empty.
 	Fail string
-	// Requests are what the two devices of each claim are said to be for: "a" and "b".
+	// Requests are the requests of the two devices of each claim. The defaults are "a" and "b".
 	Requests [2][]string
-	// Omit is the UID of a claim that answers leave out.
+	// Omit is the UID of a claim that responses leave out.
 	Omit string
-	// During is called while a call is served, such as "prepare one two", with UIDs; at is
-	// "before" or "after" it took effect.
+	// During is called while a call is served. call is, for instance, "prepare one two", with claim
+	// UIDs. at is "before" or "after" the call took effect.
 	During func(call, at string)
-	// Health is what the driver says about the health of the devices 0 and 1 of its pool p. It
-	// says it when it is asked, and for each call of Report.
+	// Health is the health of the devices 0 and 1 of the pool p. It is sent at the start of a
+	// stream, and after each call of Report.
 	Health [2]drahealth.HealthStatus
-	// Told is what the registration ended with.
+	// Told is the result of the registration.
 	Told *registration.RegistrationStatus
 
 	name, folder string
@@ -60,7 +60,7 @@ type Driver struct {
 	prepared map[string]bool // UIDs of claims
 }
 
-// Start starts a driver whose sockets are in folder. Changes are made before it serves.
+// Start starts a driver whose sockets are in folder. It applies changes before it serves.
 func Start(folder, name string, changes ...func(*Driver)) (*Driver, error) {
 	d := &Driver{
 		Versions: []string{dra.DRAPluginService}, Refuse: make(map[string]string), Requests: [2][]string{{"a"}, {"b"}}, During: func(string, string) {},
@@ -72,7 +72,7 @@ func Start(folder, name string, changes ...func(*Driver)) (*Driver, error) {
 	return d, d.Listen()
 }
 
-// Listen serves both APIs at one socket. A driver that was stopped may listen again.
+// Listen serves both APIs on one socket. A stopped driver may listen again.
 func (d *Driver) Listen() error {
 	d.Endpoint = filepath.Join(d.folder, d.name+".sock")
 	if err := sockets.CheckPath(d.Endpoint); err != nil {
@@ -91,10 +91,10 @@ func (d *Driver) Listen() error {
 	return nil
 }
 
-// Stop ends the driver, which removes its socket. What it has prepared stays.
+// Stop stops the driver, and removes its socket. Prepared claims remain so.
 func (d *Driver) Stop() {
 	d.server.Stop()
-	_ = d.listener.Close() // a server that did not serve yet has not closed it
+	_ = d.listener.Close() // the server does not close it before it serves
 }
 
 // GetInfo implements the registration API.
@@ -149,7 +149,7 @@ func (d *Driver) failure() error {
 	return status.Error(codes.Internal, d.Fail)
 }
 
-// take notes a call and what it does, and returns the answers by UID.
+// take records a call and its effect, and returns the errors by UID.
 func (d *Driver) take(call string, claims []*dra.Claim, prepared bool) map[string]string {
 	text := call
 	for _, claim := range claims {
@@ -176,10 +176,10 @@ func (d *Driver) take(call string, claims []*dra.Claim, prepared bool) map[strin
 	return answers
 }
 
-// Speaking has a driver say that it tells the health of its devices. It is a change for Start.
+// Speaking makes a driver announce that it reports health. It is a change for Start.
 func Speaking(d *Driver) { d.Versions = append(d.Versions, drahealth.DRAResourceHealthService) }
 
-// Report changes what the driver says about the health of its devices.
+// Report changes the health of the devices, and sends it.
 func (d *Driver) Report(devices ...drahealth.HealthStatus) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -209,14 +209,14 @@ func (d *Driver) NodeWatchResources(_ *drahealth.NodeWatchResourcesRequest, stre
 	}
 }
 
-// Set changes the driver while it is in use.
+// Set changes fields of the driver while it runs.
 func (d *Driver) Set(change func()) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	change()
 }
 
-// Taken returns the calls since the last time.
+// Taken returns the calls since the last call of Taken.
 func (d *Driver) Taken() []string {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -225,7 +225,7 @@ func (d *Driver) Taken() []string {
 	return out
 }
 
-// Holds are the UIDs of prepared claims.
+// Holds returns the UIDs of prepared claims.
 func (d *Driver) Holds() []string {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()

@@ -25,7 +25,7 @@ type plugin struct {
 	conn     *grpc.ClientConn
 	api      pluginapi.DevicePluginClient
 	options  *pluginapi.DevicePluginOptions
-	orphaned bool // nothing removes it any more
+	orphaned bool // never removed, as in kubelet
 }
 
 func connect(ctx context.Context, resource, socket string) (*plugin, error) {
@@ -46,8 +46,8 @@ func connect(ctx context.Context, resource, socket string) (*plugin, error) {
 	return &plugin{resource: resource, socket: socket, conn: conn, api: pluginapi.NewDevicePluginClient(conn)}, nil
 }
 
-// watch follows ListAndWatch until it ends. Then the plugin is gone, and its
-// devices are unhealthy.
+// watch runs ListAndWatch until it ends. Then it removes the plugin, and sets its devices to
+// unhealthy.
 func (k *Kubelet) watch(p *plugin) {
 	_ = k.follow(p)
 	_ = p.conn.Close()
@@ -95,7 +95,7 @@ func (k *Kubelet) follow(p *plugin) error {
 	}
 }
 
-// pause waits until on is closed, if there is one, or the kubelet dies.
+// pause waits until on is closed or the kubelet dies. It does not wait if on is nil.
 func (k *Kubelet) pause(on <-chan struct{}) {
 	if on == nil {
 		return
@@ -106,7 +106,7 @@ func (k *Kubelet) pause(on <-chan struct{}) {
 	}
 }
 
-// sleep ends early if the kubelet dies.
+// sleep waits, or returns early if the kubelet dies.
 func (k *Kubelet) sleep(duration time.Duration) {
 	select {
 	case <-time.After(duration):
@@ -114,27 +114,27 @@ func (k *Kubelet) sleep(duration time.Duration) {
 	}
 }
 
-// notify wakes those who wait. The caller holds the lock.
+// notify wakes waiting goroutines. The caller holds the lock.
 func (k *Kubelet) notify() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
-// Lists is how many lists of a resource's devices there were.
+// Lists returns how many lists of a resource's devices were received.
 func (k *Kubelet) Lists(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lists[resource]
 }
 
-// Devices are a resource's devices by ID, as the plugin listed them last.
+// Devices returns the latest list of a resource's devices, by ID.
 func (k *Kubelet) Devices(resource string) map[string]*pluginapi.Device {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.devices[resource])
 }
 
-// WaitFor waits until a resource's devices are as the condition wants them.
+// WaitFor waits until the devices of a resource meet the condition.
 func (k *Kubelet) WaitFor(ctx context.Context, resource string, condition func(map[string]*pluginapi.Device) bool) error {
 	for {
 		k.mu.Lock()
@@ -153,15 +153,15 @@ func (k *Kubelet) WaitFor(ctx context.Context, resource string, condition func(m
 	}
 }
 
-// Allocation is what a container was given.
+// Allocation is the result of an allocation for a container.
 type Allocation struct {
 	Resource string
 	IDs      []string
 	Response *pluginapi.ContainerAllocateResponse
 }
 
-// Allocate gives a container count devices that are healthy and not in use:
-// those that the plugin prefers, or the first by ID.
+// Allocate allocates count healthy and unused devices for a container: those that the plugin
+// prefers, or the first by ID.
 func (k *Kubelet) Allocate(ctx context.Context, resource string, count int) (*Allocation, error) {
 	ids, p, err := k.choose(ctx, resource, count)
 	if err != nil {
@@ -170,7 +170,7 @@ func (k *Kubelet) Allocate(ctx context.Context, resource string, count int) (*Al
 	return k.allocate(ctx, p, ids)
 }
 
-// AllocateIDs gives a container these devices, healthy or not.
+// AllocateIDs allocates these devices for a container, healthy or not.
 func (k *Kubelet) AllocateIDs(ctx context.Context, resource string, ids ...string) (*Allocation, error) {
 	p, err := k.pluginOf(resource)
 	if err != nil {
@@ -179,7 +179,7 @@ func (k *Kubelet) AllocateIDs(ctx context.Context, resource string, ids ...strin
 	return k.allocate(ctx, p, ids)
 }
 
-// Hold has a container have devices without asking the plugin, as if it had given them in another time.
+// Hold marks devices as in use without calling the plugin, as if they had been allocated earlier.
 func (k *Kubelet) Hold(resource string, ids ...string) *Allocation {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,7 +187,7 @@ func (k *Kubelet) Hold(resource string, ids ...string) *Allocation {
 	return &Allocation{Resource: resource, IDs: ids}
 }
 
-// hold needs the mutex.
+// hold marks devices as in use. The caller holds the mutex.
 func (k *Kubelet) hold(resource string, ids []string) {
 	if k.inUse[resource] == nil {
 		k.inUse[resource] = make(map[string]bool)
@@ -197,7 +197,7 @@ func (k *Kubelet) hold(resource string, ids []string) {
 	}
 }
 
-// Free takes the devices of an allocation back. The plugin does not learn it.
+// Free releases the devices of an allocation. As with kubelet, the plugin is not notified.
 func (k *Kubelet) Free(allocation *Allocation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

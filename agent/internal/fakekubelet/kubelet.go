@@ -1,13 +1,13 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakekubelet is the part of kubelet that device plugins deal with, for
-// tests: real gRPC over real sockets, no pods.
+// Package fakekubelet implements the part of kubelet that device plugins interact with, for tests.
+// It uses real gRPC over real sockets, and has no pods.
 //
-// It does what kubelet 1.37 does where plugins can notice: it removes sockets
-// before it makes its own, connects back to a plugin while that registers,
-// knows a socket only once, and forgets everything when it restarts. It can be
-// told to die at any step of that. A PluginWatcher is the same for DRA drivers.
+// For plugins, it behaves as kubelet 1.37. It removes sockets before it makes its own, connects
+// back to a plugin during registration, accepts a socket only once, and forgets everything when it
+// restarts. It can be made to die at any of these steps. A PluginWatcher does the same for DRA
+// drivers.
 package fakekubelet
 
 import (
@@ -27,10 +27,10 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Step is a moment in the life of a kubelet at which it may die.
+// Step is a step at which a kubelet can be made to die.
 type Step string
 
-// The steps in the order in which a plugin goes through them.
+// Steps in the order in which they happen for a plugin.
 const (
 	Cleaned     Step = "sockets are removed, none is made"
 	Listening   Step = "the socket is made"
@@ -46,18 +46,18 @@ const (
 // Steps are all steps, in order.
 var Steps = []Step{Cleaned, Listening, Registering, Connected, Accepted, Watching, Listed, Updated, Allocating}
 
-// Options change what a kubelet does.
+// Options configure a Kubelet.
 type Options struct {
-	// DieAt makes it die as soon as it has come to this step.
+	// DieAt makes the kubelet die at this step.
 	DieAt Step
-	// KeepSockets leaves the sockets of plugins where they are at the start.
+	// KeepSockets disables the removal of plugins' sockets at the start.
 	KeepSockets bool
-	// ForgetDelay is how long it takes to forget a plugin that was lost.
+	// ForgetDelay is the delay before a lost plugin is removed.
 	ForgetDelay time.Duration
-	// ReadOn, if it is not nil, is what must be closed before it reads more than
-	// the first list of devices.
+	// ReadOn, if not nil, must be closed before the kubelet reads more than the first list of
+	// devices.
 	ReadOn <-chan struct{}
-	// Refuse is the answer to registrations, if it is not empty.
+	// Refuse, if not empty, is the error for all registrations.
 	Refuse string
 }
 
@@ -66,7 +66,7 @@ type Kubelet struct {
 	pluginapi.UnimplementedRegistrationServer
 	dir     string
 	options Options
-	ctx     context.Context // done when it is dead
+	ctx     context.Context // done when the kubelet is dead
 	cancel  context.CancelFunc
 	dead    chan struct{}
 	kill    sync.Once
@@ -74,7 +74,7 @@ type Kubelet struct {
 	server  *grpc.Server
 
 	mu            sync.Mutex
-	changed       chan struct{}                 // closed by the next change of what follows
+	changed       chan struct{}                 // closed at the next change of the fields below
 	plugins       map[string]map[string]*plugin // by resource and socket
 	devices       map[string]map[string]*pluginapi.Device
 	inUse         map[string]map[string]bool // by resource and ID
@@ -83,8 +83,8 @@ type Kubelet struct {
 	refusals      []string
 }
 
-// Start starts a kubelet in a directory of its own. It returns when the kubelet
-// listens, or is dead because it was to die before.
+// Start starts a kubelet in a directory. It returns when the kubelet listens, or has died at a step
+// before.
 func Start(dir string, options Options) (*Kubelet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Kubelet{
@@ -101,13 +101,13 @@ func Start(dir string, options Options) (*Kubelet, error) {
 	}
 	if k.reached(Cleaned) != nil {
 		k.Kill()
-		return k, nil //nolint:nilerr // it died where it was told to
+		return k, nil //nolint:nilerr // it died at the requested step
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: k.socket(), Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("start kubelet: %w", err)
 	}
-	listener.SetUnlinkOnClose(false) // a process that is killed leaves it
+	listener.SetUnlinkOnClose(false) // a killed process does not remove its socket
 	k.server = grpc.NewServer(grpc.WaitForHandlers(true))
 	pluginapi.RegisterRegistrationServer(k.server, k)
 	k.running.Go(func() { _ = k.server.Serve(listener) })
@@ -140,12 +140,11 @@ func (k *Kubelet) clean() error {
 
 var errDead = errors.New("kubelet is dead")
 
-// reached says that the kubelet has come to a step, and returns an error if it
-// dies there.
+// reached is called at each step. It returns an error if the kubelet dies there.
 func (k *Kubelet) reached(step Step) error {
 	if step == k.options.DieAt {
 		k.cancel()
-		go k.Kill() // which waits for the caller
+		go k.Kill() // in the background, since Kill waits for the caller
 	}
 	if k.ctx.Err() != nil {
 		return errDead
@@ -153,7 +152,7 @@ func (k *Kubelet) reached(step Step) error {
 	return nil
 }
 
-// Kill ends the kubelet at once. Its socket stays, with nobody behind it.
+// Kill ends the kubelet immediately, and leaves its socket.
 func (k *Kubelet) Kill() {
 	k.kill.Do(func() {
 		k.cancel()
@@ -167,7 +166,7 @@ func (k *Kubelet) Kill() {
 	<-k.dead
 }
 
-// Stop ends the kubelet in good order: plugins first, then the socket.
+// Stop stops the kubelet gracefully: first plugins, then the socket.
 func (k *Kubelet) Stop() error {
 	k.disconnectAll()
 	k.Kill()
@@ -177,7 +176,7 @@ func (k *Kubelet) Stop() error {
 	return nil
 }
 
-// Dead is closed when the kubelet is dead.
+// Dead returns a channel that is closed when the kubelet is dead.
 func (k *Kubelet) Dead() <-chan struct{} { return k.dead }
 
 func (k *Kubelet) disconnectAll() {
@@ -189,7 +188,7 @@ func (k *Kubelet) disconnectAll() {
 	}
 }
 
-// Disconnect loses the connections to the plugins of a resource.
+// Disconnect closes the connections to the plugins of a resource.
 func (k *Kubelet) Disconnect(resource string) {
 	k.mu.Lock()
 	plugins := slices.Collect(maps.Values(k.plugins[resource]))
@@ -199,7 +198,7 @@ func (k *Kubelet) Disconnect(resource string) {
 	}
 }
 
-// Register connects back to the plugin before it answers.
+// Register implements the registration API. It connects to the plugin before it responds.
 func (k *Kubelet) Register(ctx context.Context, request *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	if err := k.reached(Registering); err != nil {
 		return nil, err
@@ -238,7 +237,7 @@ func (k *Kubelet) accept(ctx context.Context, request *pluginapi.RegisterRequest
 	return nil
 }
 
-// admit makes the plugin one that is known and watched.
+// admit adds the plugin to the known plugins, and starts to watch it.
 func (k *Kubelet) admit(ctx context.Context, p *plugin) error {
 	if err := k.reached(Connected); err != nil {
 		return err
@@ -253,8 +252,7 @@ func (k *Kubelet) admit(ctx context.Context, p *plugin) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if known := k.plugins[p.resource][p.socket]; known != nil {
-		// Kubelet drops both from its clients, but not the older endpoint, which
-		// nobody removes any more.
+		// Kubelet removes both from its clients, but never removes the older endpoint.
 		known.orphaned = true
 		return fmt.Errorf("device plugin already connected: %s", p.socket)
 	}
@@ -269,14 +267,14 @@ func (k *Kubelet) admit(ctx context.Context, p *plugin) error {
 	return nil
 }
 
-// Registrations is how many there were, with those that were refused.
+// Registrations returns the number of registrations, including refused ones.
 func (k *Kubelet) Registrations() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.registrations
 }
 
-// Refusals are the answers to registrations that were refused.
+// Refusals returns the errors of refused registrations.
 func (k *Kubelet) Refusals() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

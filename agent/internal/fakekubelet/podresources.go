@@ -16,14 +16,13 @@ import (
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podResources answers which devices are in use, as those of one container.
+// podResources reports all devices in use as those of one container.
 type podResources struct {
 	podresourcesapi.UnimplementedPodResourcesListerServer
 	kubelet *Kubelet
 }
 
-// ServePodResources serves the pod resources API on a socket until the kubelet
-// is dead.
+// ServePodResources serves the pod resources API on a socket until the kubelet is dead.
 func (k *Kubelet) ServePodResources(socket string) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

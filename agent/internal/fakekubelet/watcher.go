@@ -20,8 +20,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// The steps of a PluginWatcher, in the order in which a DRA driver goes through
-// them.
+// Steps of a PluginWatcher, in the order in which they happen for a DRA driver.
 const (
 	Found       Step = "the socket of a driver is found"
 	Informed    Step = "the driver has said what it is"
@@ -35,22 +34,21 @@ const (
 // WatcherSteps are all steps of a PluginWatcher, in order.
 var WatcherSteps = []Step{Found, Informed, Registered, Preparing, Prepared, Unpreparing, Unprepared}
 
-// PluginWatcher is the part of a kubelet process that DRA drivers deal with. It
-// finds them by their sockets in a folder, also those that are there already.
-// Its methods may be called concurrently.
+// PluginWatcher implements the part of kubelet that DRA drivers interact with. It finds drivers by
+// their sockets in a folder, including existing ones. Its methods may be called concurrently.
 type PluginWatcher struct {
 	dir     string
 	dieAt   Step
-	ctx     context.Context // done when it is dead
+	ctx     context.Context // done when the watcher is dead
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	changed chan struct{} // closed by the next change of drivers
+	changed chan struct{} // closed at the next change of drivers
 	drivers map[string]*grpc.ClientConn
 }
 
-// StartPluginWatcher starts one that dies as soon as it has come to a step.
+// StartPluginWatcher starts a watcher that dies at a step.
 func StartPluginWatcher(dir string, dieAt Step) (*PluginWatcher, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -72,7 +70,7 @@ func StartPluginWatcher(dir string, dieAt Step) (*PluginWatcher, error) {
 	return w, nil
 }
 
-// Kill ends it at once.
+// Kill ends the watcher immediately.
 func (w *PluginWatcher) Kill() {
 	w.cancel()
 	w.running.Wait()
@@ -84,7 +82,7 @@ func (w *PluginWatcher) Kill() {
 	}
 }
 
-// Dead is closed when it dies.
+// Dead returns a channel that is closed when the watcher is dead.
 func (w *PluginWatcher) Dead() <-chan struct{} { return w.ctx.Done() }
 
 func (w *PluginWatcher) reached(step Step) error {
@@ -117,8 +115,8 @@ func (w *PluginWatcher) watch(watcher *fsnotify.Watcher) {
 	}
 }
 
-// registerAt does nothing if the file is not the socket of a driver: kubelet
-// logs that and goes on.
+// registerAt registers the driver of a socket. It ignores other files, as kubelet does after
+// logging an error.
 func (w *PluginWatcher) registerAt(socket string) {
 	if !strings.HasSuffix(socket, ".sock") || w.reached(Found) != nil {
 		return
@@ -178,7 +176,7 @@ func (w *PluginWatcher) driver(ctx context.Context, name string) (dra.DRAPluginC
 	}
 }
 
-// Prepare has a driver prepare a claim, as for a pod that starts.
+// Prepare calls a driver to prepare a claim, as for a pod that starts.
 func (w *PluginWatcher) Prepare(ctx context.Context, driver string, claim *dra.Claim) ([]*dra.Device, error) {
 	client, err := w.driver(ctx, driver)
 	if err != nil {
@@ -200,7 +198,7 @@ func (w *PluginWatcher) Prepare(ctx context.Context, driver string, claim *dra.C
 	return result.GetDevices(), w.reached(Prepared)
 }
 
-// Unprepare has a driver unprepare a claim, as after a pod.
+// Unprepare calls a driver to unprepare a claim, as for a pod that has ended.
 func (w *PluginWatcher) Unprepare(ctx context.Context, driver string, claim *dra.Claim) error {
 	client, err := w.driver(ctx, driver)
 	if err != nil {
@@ -222,8 +220,8 @@ func (w *PluginWatcher) Unprepare(ctx context.Context, driver string, claim *dra
 	return w.reached(Unprepared)
 }
 
-// call is the context of a call. If the kubelet dies at this step, it does
-// after the call was sent.
+// call returns the context for a call. If the watcher dies at this step, it does so after the call
+// was sent.
 func (w *PluginWatcher) call(ctx context.Context, step Step) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(w.ctx, cancel)

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leakcheck fails the tests of a package that leave goroutines behind.
+// Package leakcheck fails the tests of a package if goroutines are left.
 package leakcheck
 
 import (
@@ -12,12 +12,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is for goroutines that end by themselves, on a machine that has other things to
-// do. goleak alone waits for half a second.
+// patience is how long goroutines may take to end on a busy machine. goleak alone waits for half a
+// second.
 const patience = time.Minute
 
-// Main runs m, which is a *testing.M or has one inside, and exits with what they returned, or with 1 if they
-// passed and goroutines are left. It takes the place of goleak.VerifyTestMain.
+// Main runs m, which is or contains a *testing.M, and exits with its result. If the tests passed
+// and goroutines are left, it exits with 1. It replaces goleak.VerifyTestMain.
 func Main(m interface{ Run() int }, options ...goleak.Option) {
 	code := m.Run()
 	if code == 0 {
@@ -29,7 +29,7 @@ func Main(m interface{ Run() int }, options ...goleak.Option) {
 	os.Exit(code)
 }
 
-// await returns what is left when the time is over.
+// await waits for goroutines to end, and returns an error about those that are left.
 func await(atMost time.Duration, options ...goleak.Option) error {
 	for deadline := time.Now().Add(atMost); ; {
 		err := goleak.Find(options...)

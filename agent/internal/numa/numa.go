@@ -3,12 +3,11 @@
 
 // Package numa finds the NUMA node of a device in sysfs.
 //
-// The kernel states it in a file numa_node of a device that sits on a bus, and
-// -1 where the firmware says nothing. Drivers add devices below, such as a
-// character device, that have no such file. The node of a device is therefore
-// that of its nearest ancestor which knows one.
+// A device on a bus has a file numa_node, with -1 if the firmware does not tell. Child devices,
+// such as character devices, have no such file. So the NUMA node of a device is that of its nearest
+// ancestor that has one.
 //
-// A VFIO group, /dev/vfio/N, has no ancestor on a bus. Its nodes are those of the devices in
+// A VFIO group, /dev/vfio/N, has no ancestor on a bus. Its NUMA nodes are those of the devices in
 // the IOMMU group of that number.
 package numa
 
@@ -25,9 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OfPath returns the node of the device at path, which is a folder below sys
-// or a link to one. It returns false if neither the device nor an ancestor
-// knows its node.
+// OfPath returns the NUMA node of the device at path, which is a folder below sys or a link to one.
+// It returns false if no NUMA node is known for the device or an ancestor.
 func OfPath(sys, path string) (int, bool, error) {
 	sys, err := filepath.EvalSymlinks(sys)
 	if err != nil {
@@ -52,9 +50,9 @@ func OfPath(sys, path string) (int, bool, error) {
 	}
 }
 
-// OfDeviceFiles returns the nodes of devices by their files, such as
-// /dev/dri/card0, ascending and without repeats. Files that are no devices, and
-// devices that have no node, contribute nothing.
+// OfDeviceFiles returns the NUMA nodes of devices, given their files, such as /dev/dri/card0. They
+// are sorted, without duplicates. Files that are no devices, and devices without a NUMA node, are
+// ignored.
 func OfDeviceFiles(sys string, files []string) ([]int, error) {
 	var nodes []int
 	var failures []error
@@ -67,7 +65,7 @@ func OfDeviceFiles(sys string, files []string) ([]int, error) {
 		for _, path := range paths {
 			node, known, err := OfPath(sys, path)
 			switch {
-			case errors.Is(err, fs.ErrNotExist): // a device that sysfs does not show
+			case errors.Is(err, fs.ErrNotExist): // the device is not in sysfs
 			case err != nil:
 				failures = append(failures, fmt.Errorf("%s: %w", file, err))
 			case known:
@@ -79,8 +77,8 @@ func OfDeviceFiles(sys string, files []string) ([]int, error) {
 	return slices.Compact(nodes), errors.Join(failures...)
 }
 
-// ofDeviceFile is where sysfs shows the device of file, or the devices behind it. There is
-// none if file is no device.
+// ofDeviceFile returns the sysfs paths of a device file's devices. There are none if the file is no
+// device.
 func ofDeviceFile(sys, file string) ([]string, error) {
 	var status unix.Stat_t
 	if err := unix.Stat(file, &status); err != nil {
@@ -98,11 +96,11 @@ func ofDeviceFile(sys, file string) ([]string, error) {
 	return paths, nil
 }
 
-// behind are the devices of the IOMMU group if path is a VFIO group, and else path.
+// behind returns the devices of the IOMMU group if path is a VFIO group, or else path itself.
 func behind(sys, path string) ([]string, error) {
 	device, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return []string{path}, nil // OfPath says so
+		return []string{path}, nil // OfPath returns the error
 	}
 	if err != nil {
 		return nil, err
@@ -112,13 +110,13 @@ func behind(sys, path string) ([]string, error) {
 		return []string{path}, nil
 	}
 	if strings.Trim(group, "0123456789") != "" {
-		return []string{path}, nil // the container of all groups, /dev/vfio/vfio
+		return []string{path}, nil // /dev/vfio/vfio, which is no group
 	}
 	folder := filepath.Join(sys, "kernel", "iommu_groups", group, "devices")
 	entries, err := os.ReadDir(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil // the group was dissolved
+		return nil, nil // the group was removed
 	case err != nil:
 		return nil, err
 	}
@@ -129,7 +127,7 @@ func behind(sys, path string) ([]string, error) {
 	return paths, nil
 }
 
-// read returns -1 if there is no such file.
+// read returns the content of a file numa_node, or -1 if the file does not exist.
 func read(file string) (int, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shortdir has folders for tests that listen at unix sockets, whose paths are short:
-// those of testing.T have the name of the test.
+// Package shortdir makes folders with short paths, for tests that listen on unix sockets. Paths of
+// testing.T.TempDir contain the test's name, and may be too long.
 package shortdir
 
 import (
@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// longest is how many bytes the machine's temporary folder may have. Tests add some 60.
+// longest is the maximum length of the machine's temporary folder, in bytes. Tests add about 60
+// bytes.
 const longest = 30
 
-// New makes a folder in the machine's temporary folder, or in /tmp if that is too deep. It
-// is removed when the test ends.
+// New makes a folder in the machine's temporary folder, or in /tmp if that path is too long. The
+// folder is removed when the test ends.
 func New(t testing.TB) string {
 	t.Helper()
 	parent := os.TempDir()

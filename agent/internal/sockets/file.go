@@ -11,26 +11,25 @@ import (
 	"os"
 )
 
-// ErrGone says that the file of a socket was removed, or that another one is in its place.
+// ErrGone says that the file of a socket was removed or replaced.
 var ErrGone = errors.New("the socket was removed")
 
-// InUseError says that a process answers at a socket that is to be made.
+// InUseError says that another process serves the socket.
 type InUseError struct{ Path string }
 
 func (err *InUseError) Error() string {
 	return fmt.Sprintf("socket %s is in use by another process", err.Path)
 }
 
-// File is a listener, and the file by which clients find it for as long as nobody removes it.
-// Methods may be called concurrently.
+// File is a listener on a unix socket, and the socket's file. Methods may be called concurrently.
 type File struct {
 	net.Listener
 	path string
 	file os.FileInfo
 }
 
-// Listen makes a socket at path. One that is there already is replaced if nobody answers at
-// it; otherwise the error is an *InUseError. It is ErrGone if the new one was removed at once.
+// Listen makes a socket at path. It replaces an existing socket that no process serves; otherwise
+// the error is an *InUseError. If the new socket was removed at once, the error is ErrGone.
 func Listen(path string) (*File, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -42,11 +41,11 @@ func Listen(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// After the file was removed there may be another one at its path.
+	// Close must not remove a file that another process may have made at this path.
 	listener.SetUnlinkOnClose(false)
 	file, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // by a kubelet that starts at this moment
+	case errors.Is(err, fs.ErrNotExist): // removed by a kubelet that is just starting
 		return nil, errors.Join(ErrGone, listener.Close())
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("look at the new socket: %w", err), listener.Close())
@@ -72,7 +71,7 @@ func removeStale(path string) error {
 	return nil
 }
 
-// Answers tells whether a process listens at the socket. One that is stopped does, too.
+// Answers tells whether a process listens at the socket, even if it is stopped.
 func Answers(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
@@ -82,16 +81,16 @@ func Answers(path string) bool {
 	return true
 }
 
-// Path is where the socket was made.
+// Path returns the path of the socket.
 func (f *File) Path() string { return f.path }
 
-// IsThere tells whether clients that look for the path find this socket.
+// IsThere tells whether the file at the path is still this socket.
 func (f *File) IsThere() bool {
 	file, err := os.Lstat(f.path)
 	return err == nil && os.SameFile(file, f.file) && file.ModTime().Equal(f.file.ModTime())
 }
 
-// Remove removes the file, unless there is another one by now.
+// Remove removes the file, unless it was replaced.
 func (f *File) Remove() error {
 	if !f.IsThere() {
 		return nil

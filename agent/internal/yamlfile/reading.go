@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// maxMistakes is how many mistakes are told of.
+	// maxMistakes is the maximum number of mistakes that are reported.
 	maxMistakes = 10
-	// maxValues and maxDepth keep aliases from making much of little.
+	// maxValues and maxDepth bound the expansion of aliases.
 	maxValues = 1 << 17
 	maxDepth  = 64
 )
 
-// reading is one file being read into a struct.
+// reading is the state while a file is decoded into a struct.
 type reading struct {
 	file     *File
 	mistakes []error
 	values   int
-	tooMuch  bool // nothing more is read
+	tooMuch  bool // a bound was exceeded; nothing more is read
 }
 
 func (r *reading) errors() error { return errors.Join(r.mistakes...) }
@@ -46,7 +46,7 @@ func (r *reading) read(node *yaml.Node, into any) {
 	r.value(node, reflect.ValueOf(into).Elem(), "", 0)
 }
 
-// value reads a node into a value that can be set.
+// value decodes a node into a settable value.
 func (r *reading) value(node *yaml.Node, into reflect.Value, field string, depth int) {
 	r.values++
 	if r.tooMuch || r.values > maxValues || depth > maxDepth {
@@ -58,7 +58,7 @@ func (r *reading) value(node *yaml.Node, into reflect.Value, field string, depth
 	}
 	node = resolved(node)
 	if node.ShortTag() == "!!null" {
-		return // as if it were not there
+		return // treated as absent
 	}
 	if into.Kind() == reflect.Pointer {
 		into.Set(reflect.New(into.Type().Elem()))
@@ -86,7 +86,7 @@ func (r *reading) value(node *yaml.Node, into reflect.Value, field string, depth
 func readOwn(node *yaml.Node, into json.Unmarshaler) error {
 	var plain any
 	if node.Kind == yaml.ScalarNode && node.ShortTag() != "!!bool" {
-		plain = node.Value // 1.10 is not 1.1
+		plain = node.Value // keep the text, since 1.10 is not 1.1
 	} else if err := node.Decode(&plain); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (r *reading) fields(node *yaml.Node, into reflect.Value, field string, dept
 	})
 }
 
-// meant names the field that differs from a name in capital letters only.
+// meant returns the field that differs from a name only in case.
 func meant(name string, known map[string][]int) string {
 	for other := range known {
 		if strings.EqualFold(name, other) {
@@ -135,7 +135,7 @@ func (r *reading) entries(node *yaml.Node, into reflect.Value, field string, dep
 	into.Set(out)
 }
 
-// pairs calls do for each key of a mapping and its value.
+// pairs calls do for each key and value of a mapping.
 func (r *reading) pairs(node *yaml.Node, field string, do func(key, value *yaml.Node)) {
 	if node.Kind != yaml.MappingNode {
 		r.mistake(node, field, "fields are wanted, in the form key: value")
@@ -180,10 +180,10 @@ func (r *reading) scalar(node *yaml.Node, into reflect.Value, field string) {
 	case node.Kind != yaml.ScalarNode:
 		r.mistake(node, field, "%s is wanted", wanted)
 	case into.Kind() == reflect.String:
-		into.SetString(node.Value) // numbers, too: 570.10 is a version
+		into.SetString(node.Value) // also for numbers: 570.10 is a version
 	default:
 		err := node.Decode(into.Addr().Interface())
-		if err != nil || into.CanInt() && node.ShortTag() != "!!int" { // it would make 1 of 1.5
+		if err != nil || into.CanInt() && node.ShortTag() != "!!int" { // decoding would turn 1.5 into 1
 			r.mistake(node, field, "%q: %s is wanted", node.Value, wanted)
 		}
 	}

@@ -1,14 +1,12 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlfile reads YAML files that people write, and says of each mistake in which
-// line and which field it is:
+// Package yamlfile reads YAML files that people write. Errors name line and field:
 //
 //	hardware.yaml:12: nodes[1].groups[0].counts: no such field
 //
-// Fields are those that encoding/json would read: they have the names of their json tags,
-// and types with a method UnmarshalJSON read themselves. A field that does not exist, a
-// key that occurs twice and a second document are mistakes.
+// Fields are decoded as by encoding/json, with json tags and UnmarshalJSON. Unknown fields,
+// duplicate keys and a second document are errors.
 package yamlfile
 
 import (
@@ -22,17 +20,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxSize is how many bytes a file may have.
+// maxSize is the maximum size of a file, in bytes.
 const maxSize = 8 << 20
 
-// File is a file that was read. It tells where fields are. The zero value stands for what is not
-// from a file.
+// File is a decoded file, with the positions of its fields. The zero value stands for content that
+// is not from a file.
 type File struct {
 	path string
 	root *yaml.Node // nil: the file is empty
 }
 
-// Read reads a file into a pointer to a struct. Of several mistakes, it tells of the first ones.
+// Read decodes a file into a pointer to a struct. If there are several mistakes, the error has the
+// first ones.
 func Read(path string, into any) (*File, error) {
 	content, err := readAll(path)
 	if err != nil {
@@ -75,7 +74,7 @@ func readAll(path string) (string, error) {
 	return string(content), nil
 }
 
-// parserError has the line where the parser stopped beside the file's name.
+// parserError adds the file's name to an error of the YAML parser, which has the line.
 func (f *File) parserError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
@@ -86,8 +85,8 @@ func (f *File) parserError(err error) error {
 	return fmt.Errorf("%s: not valid YAML: %s", f.path, text)
 }
 
-// Errorf is an error about a field, with its line if the file has it. The field is a path such
-// as nodes[1].name; empty: the whole file.
+// Errorf returns an error about a field, with its line if that is known. The field is a path such
+// as nodes[1].name. An empty path stands for the whole file.
 func (f *File) Errorf(field, format string, args ...any) error {
 	where := f.path
 	if line := f.line(field); line > 0 {
@@ -102,7 +101,8 @@ func (f *File) Errorf(field, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", where, fmt.Errorf(format, args...))
 }
 
-// line is where a field is, or the nearest one around it that the file has. 0: unknown.
+// line returns the line of a field, or of the nearest enclosing field in the file. It returns 0 if
+// the line is unknown.
 func (f *File) line(field string) int {
 	node := f.root
 	if node == nil {
@@ -119,7 +119,7 @@ func (f *File) line(field string) int {
 	return line
 }
 
-// child is the value of a key or the element of a number, and the line where it begins.
+// child returns the value of a key or the element with an index, and its line.
 func child(node *yaml.Node, step string) (*yaml.Node, int) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -136,7 +136,7 @@ func child(node *yaml.Node, step string) (*yaml.Node, int) {
 	return nil, 0
 }
 
-// resolved is the node that an alias stands for.
+// resolved returns the node that an alias refers to.
 func resolved(node *yaml.Node) *yaml.Node {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias
