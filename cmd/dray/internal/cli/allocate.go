@@ -110,7 +110,7 @@ func (f *allocateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What is not selected takes devices all the same.
+	// Workloads that are not selected are placed, too, since they take devices.
 	placements = slices.DeleteFunc(placements, func(p *cluster.Placement) bool { return !f.selection.covers(c, p.Workload) })
 	if err := f.print(c, placements, len(workloads)); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (f *allocateFlags) run(ctx context.Context) error {
 	return firstError(func() error { return outcome(placements) }, func() error { return f.selection.opaque(c) })
 }
 
-// print prints placements, of which there may be less than what is pending.
+// print prints the placements of selected workloads. pending is the number of all pending
+// workloads.
 func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placement, pending int) error {
 	if n := c.Idle(); n > 0 {
 		f.origin.streams.note("passed over: %s without claims and extended resources", render.Count(n, "pod"))
@@ -141,7 +142,7 @@ func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placemen
 	return f.output.format.Write(f.origin.streams.Out, render.ClaimsDocument(placements), !f.output.noHeaders)
 }
 
-// outcome turns what was not placed into the exit status.
+// outcome returns the error, and with it the exit status, for placements that failed.
 func outcome(placements []*cluster.Placement) error {
 	var err error
 	if len(placements) == 0 {

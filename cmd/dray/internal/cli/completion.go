@@ -18,12 +18,12 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
-// completer is the prefix of the name under which kubectl runs a plugin to complete
-// its arguments.
+// completer is the prefix of the program's name when kubectl runs it to complete arguments of the
+// plugin.
 const completer = "kubectl_complete-"
 
-// completeSubject completes what dray explain is asked about: pods that use claims, and
-// claims.
+// completeSubject completes arguments of dray explain: pods that use claims, claims, and objects
+// that make pods.
 func (o *origin) completeSubject(command *cobra.Command, args []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
 		var names []cobra.Completion
@@ -50,7 +50,8 @@ func (o *origin) completeSubject(command *cobra.Command, args []string, start st
 	})
 }
 
-// makersOf lists the objects that pods with devices were made for, as far as their pods tell.
+// makersOf lists the objects for which pods with devices were made, as far as the pods have that
+// information.
 func (o *origin) makersOf(c *cluster.Cluster) []cobra.Completion {
 	var names []cobra.Completion
 	for _, key := range c.PodKeys() {
@@ -99,7 +100,7 @@ func (o *origin) completeFlags(root *cobra.Command) {
 		fixed["feature-gates"] = append(fixed["feature-gates"], string(gates[i].name)+"=true", string(gates[i].name)+"=false")
 	}
 	for name, values := range fixed {
-		// It fails only for flags that do not exist.
+		// an error means that the flag does not exist
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	_ = root.RegisterFlagCompletionFunc("namespace", o.completeNamespace)
@@ -154,8 +155,8 @@ func (o *origin) completeNode(command *cobra.Command, _ []string, start string) 
 	})
 }
 
-// complete offers those names that begin as what was typed. A cluster that cannot be
-// read has none: what is wrong with it is said when the command runs.
+// complete returns names with the prefix that the user has typed. If the cluster cannot be read,
+// there are none: the command itself will report the error.
 func (o *origin) complete(ctx context.Context, start string, names func(*cluster.Cluster) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
 	silent := *o
 	silent.streams = Streams{In: strings.NewReader(""), Err: io.Discard}
@@ -172,12 +173,12 @@ func (o *origin) complete(ctx context.Context, start string, names func(*cluster
 	return fitting, cobra.ShellCompDirectiveNoFileComp
 }
 
-// readable lists those files that can be read while the command is being typed: what a
-// pipe will deliver is not there yet.
+// readable returns the files that can be read during completion. Standard input cannot: its content
+// arrives only when the command runs.
 func readable(files []string) []string {
 	var some []string
 	for _, file := range files {
-		// cobra reads the flags of a command that it completes twice.
+		// cobra parses the flags twice during completion
 		if file != "-" && !slices.Contains(some, file) {
 			some = append(some, file)
 		}
@@ -185,14 +186,14 @@ func readable(files []string) []string {
 	return some
 }
 
-// covers reports whether objects there are asked for.
+// covers reports whether the flags select the namespace of an object.
 func (o *origin) covers(key types.NamespacedName) bool {
 	return !o.namespaceGiven() || key.Namespace == o.namespace()
 }
 
-// addNode adds --node.
+// addNode adds the flag --node.
 func (o *origin) addNode(command *cobra.Command, node *string, usage string) {
 	command.Flags().StringVar(node, "node", "", usage)
-	// It fails only for flags that do not exist.
+	// an error means that the flag does not exist
 	_ = command.RegisterFlagCompletionFunc("node", o.completeNode)
 }

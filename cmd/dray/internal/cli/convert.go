@@ -47,10 +47,10 @@ const convertExample = `  # What v1 makes of a pool, a class and a claim of the 
   # Leave out what v1 cannot say
   dray convert -f prototype.yaml --lossy -o json`
 
-// mostRefused is how many fields are listed that have no translation.
-const mostRefused = 100
+// maxRefused is the maximum number of fields without a translation that are listed.
+const maxRefused = 100
 
-// errRefused ends a command that has said what has no translation.
+// errRefused ends a command that has listed what has no translation.
 var errRefused = errors.New("not everything has a translation: --lossy leaves it out")
 
 type convertFlags struct {
@@ -90,11 +90,11 @@ func (f *convertFlags) run(ctx context.Context) error {
 	if f.lossy {
 		verb = "left out"
 	}
-	for _, reason := range reasons[:min(len(reasons), mostRefused)] {
+	for _, reason := range reasons[:min(len(reasons), maxRefused)] {
 		f.origin.streams.note("%s: %s", verb, reason)
 	}
-	if len(reasons) > mostRefused {
-		f.origin.streams.note("%s: %d more fields, of %s", verb, len(reasons)-mostRefused, objectsOf(reasons[mostRefused:]))
+	if len(reasons) > maxRefused {
+		f.origin.streams.note("%s: %d more fields, of %s", verb, len(reasons)-maxRefused, objectsOf(reasons[maxRefused:]))
 	}
 	if len(reasons) > 0 && !f.lossy {
 		return errRefused
@@ -102,7 +102,7 @@ func (f *convertFlags) run(ctx context.Context) error {
 	return f.print(translated)
 }
 
-// convert translates to the other API than the one that the objects are of.
+// convert translates objects of v1 to the prototype API, and objects of the prototype API to v1.
 func convert(objects *input.Objects) (translated []runtime.Object, reasons []error, err error) {
 	prototype := &objects.Prototype
 	isPrototype := len(prototype.Pools)+len(prototype.Classes)+len(prototype.Claims) > 0
@@ -135,7 +135,7 @@ func convert(objects *input.Objects) (translated []runtime.Object, reasons []err
 	return translated, reasons, nil
 }
 
-// objectsOf names the objects that reasons are about.
+// objectsOf returns the names of the objects that reasons are about.
 func objectsOf(reasons []error) string {
 	var names []string
 	for _, reason := range reasons {
@@ -150,8 +150,8 @@ func objectsOf(reasons []error) string {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		if len(names) > mostReported {
-			return strings.Join(names[:mostReported], ", ") + " and others"
+		if len(names) > maxReported {
+			return strings.Join(names[:maxReported], ", ") + " and others"
 		}
 	}
 	return strings.Join(names, ", ")
@@ -165,7 +165,7 @@ func asObjects[T runtime.Object](list []T) []runtime.Object {
 	return objects
 }
 
-// withoutCounterpart are reasons for objects of a kind that the prototype does not have.
+// withoutCounterpart returns a reason for each object of a kind that the prototype API lacks.
 func withoutCounterpart[T metav1.Object](kind string, list []T) []error {
 	reasons := make([]error, len(list))
 	for i, object := range list {
@@ -182,7 +182,7 @@ type objectList struct {
 	Items           []runtime.Object `json:"items"`
 }
 
-// print writes documents of YAML, unless a format is asked for that has all in one.
+// print writes YAML documents, or one list if the output format requires a single document.
 func (f *convertFlags) print(translated []runtime.Object) error {
 	out := f.origin.streams.Out
 	if f.output.format.ForPeople() || f.output.format.IsYAML() {

@@ -50,8 +50,8 @@ const devicesExample = `  # All pools
 type devicesFlags struct {
 	origin *origin
 	output *output
-	// drawn is set for -o svg.
-	drawn  bool
+	// svg is set for -o svg.
+	svg    bool
 	watch  bool
 	node   string
 	driver string
@@ -74,17 +74,17 @@ func newDevices(o *origin) *cobra.Command {
 	o.addNode(command, &flags.node, "list what this node reaches")
 	command.Flags().StringVar(&flags.driver, "driver", "", "list pools of this driver")
 	command.Flags().BoolVar(&flags.free, "free", false, "list devices that could be allocated now: free ones, and those that have shares left")
-	_ = command.RegisterFlagCompletionFunc("driver", o.completeDriver) // it fails only for flags that do not exist
+	_ = command.RegisterFlagCompletionFunc("driver", o.completeDriver) // an error means that the flag does not exist
 	addWatch(command, &flags.watch)
 	flags.output.addTo(command)
 	return command
 }
 
-// drawing is what -o says for a map of nodes and devices.
-const drawing = "svg"
+// svgFormat is the value of -o for a drawing of nodes and devices.
+const svgFormat = "svg"
 
 func (f *devicesFlags) parse() error {
-	if f.drawn = f.output.text == drawing; !f.drawn {
+	if f.svg = f.output.text == svgFormat; !f.svg {
 		return f.output.parse()
 	}
 	if f.watch || f.node != "" || f.driver != "" || f.free {
@@ -111,7 +111,7 @@ func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 	if err != nil {
 		return err
 	}
-	if f.drawn {
+	if f.svg {
 		if len(wanted) > 0 {
 			return errors.New("--output svg: the drawing shows all pools: it has no arguments")
 		}
@@ -142,8 +142,8 @@ func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 	return f.output.format.Write(f.origin.streams.Out, render.InventoryDocument(states), !f.output.noHeaders)
 }
 
-// choose leaves the pools, and devices, that were asked for. A pool is called by its name,
-// or by driver and name.
+// choose returns the pools and devices that the arguments and flags select. A pool is named by its
+// name, or by driver and name.
 func (f *devicesFlags) choose(states []cluster.PoolState, wanted []string) ([]cluster.PoolState, error) {
 	for _, name := range wanted {
 		if !slices.ContainsFunc(states, func(s cluster.PoolState) bool { return isCalled(&s, name) }) {
@@ -186,7 +186,7 @@ func isCalled(s *cluster.PoolState, name string) bool {
 	return s.Pool == name || s.Driver+"/"+s.Pool == name
 }
 
-// hint is ": did you mean ...?" if a name is near.
+// hint returns ": did you mean ...?" if a similar name exists, or an empty string.
 func hint(given string, names []string) string {
 	if text := spelling.DidYouMean(given, names); text != "" {
 		return ": " + text
@@ -262,7 +262,7 @@ func newUsage(o *origin) *cobra.Command {
 		}
 		values = append(values, string(each))
 	}
-	// It fails only for flags that do not exist.
+	// an error means that the flag does not exist
 	_ = command.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	addWatch(command, &flags.watch)
 	flags.output.addTo(command)

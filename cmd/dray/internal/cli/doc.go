@@ -5,14 +5,14 @@
 //
 //	main.go        entry point, exit status
 //	root.go        the command tree
-//	origin.go      flags that say where objects come from, and reading them
+//	origin.go      flags for the source of objects, and reading objects
 //	gates.go       feature gates
-//	selection.go   which pods and claims are meant: -A, -n, -l, --field-selector
+//	selection.go   flags that select pods and claims: -A, -n, -l, --field-selector
 //	output.go      -o and --no-headers
 //	watch.go       -w
 //	allocate.go    dray allocate
 //	explain.go     dray explain
-//	subject.go     what dray explain is asked about
+//	subject.go     arguments of dray explain
 //	devices.go     dray devices
 //	simulate.go    dray simulate
 //	version.go     dray version

@@ -64,7 +64,7 @@ func TestEndsWhileItReads(t *testing.T) {
 				if got != test.status || told.String() != test.want {
 					t.Errorf("%s: exit status %d, and %q on standard error", arguments, got, told.String())
 				}
-			case <-time.After(patience):
+			case <-time.After(progressDelay):
 				t.Fatalf("%s: the command waits for its input", arguments)
 			}
 			if err := writer.Close(); err != nil {

@@ -26,7 +26,8 @@ import (
 	"github.com/dray-project/dray/simulate/when"
 )
 
-// ends are when pods that run are expected to end: as they and their Jobs say, and as a file says, which counts more.
+// ends returns the expected ends of running pods. Times in a file override those from pods and
+// their Jobs.
 func (o *origin) ends(ctx context.Context, c *cluster.Cluster, file string, now time.Time) ([]when.End, error) {
 	jobs, err := o.jobs(ctx, c)
 	if err != nil {
@@ -52,7 +53,7 @@ func (o *origin) ends(ctx context.Context, c *cluster.Cluster, file string, now 
 	return ends, nil
 }
 
-// jobs are those of the files, or of the cluster, as far as they may be listed.
+// jobs returns the Jobs of the files, or of the cluster as far as the user may list them.
 func (o *origin) jobs(ctx context.Context, c *cluster.Cluster) ([]*batchv1.Job, error) {
 	if !o.live() {
 		return c.Jobs()
@@ -97,7 +98,7 @@ func (o *origin) readEnds(c *cluster.Cluster, path string, now time.Time) (map[*
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was read only
+	defer file.Close() //nolint:errcheck // read-only
 	var keys []types.NamespacedName
 	running := make(map[types.NamespacedName]*corev1.Pod)
 	for _, pod := range c.Running() {
@@ -127,7 +128,7 @@ func (o *origin) readEnds(c *cluster.Cluster, path string, now time.Time) (map[*
 	return given, nil
 }
 
-// readEnd reads the words of a line.
+// readEnd parses the words of a line.
 func (o *origin) readEnd(words []string, keys []types.NamespacedName, running map[types.NamespacedName]*corev1.Pod, now time.Time) (*corev1.Pod, time.Time, error) {
 	if len(words) != 2 {
 		return nil, time.Time{}, errors.New("want a pod and a time")
@@ -149,7 +150,7 @@ func (o *origin) readEnd(words []string, keys []types.NamespacedName, running ma
 	return running[key], at, nil
 }
 
-// readTime reads a time of RFC 3339, or how long it is until then, as in 1h30m.
+// readTime parses a time in RFC 3339 format, or a duration from now, such as 1h30m.
 func readTime(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(d), nil

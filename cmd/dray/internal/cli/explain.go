@@ -83,7 +83,7 @@ type explainFlags struct {
 	node      string
 	alone     bool
 	patch     bool
-	// ofNode is set if the question is about the node, named if subjects are named.
+	// ofNode is set if the argument is a node. named is set if the arguments name subjects.
 	ofNode   bool
 	named    bool
 	progress *progress
@@ -170,7 +170,7 @@ func (f *explainFlags) check() error {
 	return nil
 }
 
-// patches prints a change for what cannot be placed.
+// patches prints a change of a claim for each subject that cannot be placed.
 func (f *explainFlags) patches(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) error {
 	var worst error
 	printed := 0
@@ -212,7 +212,7 @@ func titleOf(w cluster.Workload) string {
 	return "ResourceClaim " + w.Key().String()
 }
 
-// patchFor prints the change that helps one of them.
+// patchFor prints a change of a claim with which the workload can be placed.
 func (f *explainFlags) patchFor(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, refused *cluster.Placement, printed *int) error {
 	found, err := fix.Find(ctx, c, refused, on)
 	if err != nil {
@@ -236,7 +236,7 @@ func (f *explainFlags) patchFor(ctx context.Context, c *cluster.Cluster, on []*c
 	return nil
 }
 
-// about takes node/NAME for all that is pending, on that node.
+// about handles the argument node/NAME: it selects all pending workloads, on that node only.
 func (f *explainFlags) about(args []string) ([]string, error) {
 	for _, argument := range args {
 		kind, name, _ := strings.Cut(argument, "/")
@@ -252,7 +252,7 @@ func (f *explainFlags) about(args []string) ([]string, error) {
 	return args, nil
 }
 
-// subjects are those named, or else all pending workloads.
+// subjects returns the named subjects, or else all pending workloads.
 func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, error) {
 	var subjects []*subject
 	for _, argument := range args {
@@ -277,7 +277,7 @@ func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, 
 	return subjects, nil
 }
 
-// answers are those about the subjects, in their order. All nodes are looked at for each.
+// answers returns an answer per subject, in order. Each covers all nodes.
 func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) ([]*render.Answer, error) {
 	answers := make(map[*subject]*render.Answer)
 	err := f.inTurn(ctx, c, subjects, func(s *subject, before int, known *cluster.Placement) (*cluster.Placement, error) {
@@ -302,7 +302,8 @@ func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*co
 	return list, err
 }
 
-// report explains what cannot be placed as soon as that is known, and counts the rest.
+// report prints an explanation for each subject that cannot be placed, as soon as it is known. It
+// counts the others.
 func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) error {
 	t := f.origin.terminal(f.output)
 	if f.ofNode {
@@ -357,7 +358,7 @@ func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*cor
 	return worst
 }
 
-// describeNode says what of the devices that the node reaches is in use.
+// describeNode prints which devices that the node reaches are in use.
 func (f *explainFlags) describeNode(c *cluster.Cluster, t *render.Terminal) error {
 	pools, err := c.Inventory(c.Node(f.node))
 	if err != nil {
@@ -368,10 +369,13 @@ func (f *explainFlags) describeNode(c *cluster.Cluster, t *render.Terminal) erro
 	return nil
 }
 
-// inTurn goes through the workloads in their order, places each, and answers for a subject when its
-// turn has come: for a claim that pods use before the first of them. Answer gets how many workloads
-// were placed before. It may return where the workload goes if all nodes were asked, which is then not
-// found out again. Known is where a pod of a PodGroup goes with the others, who are placed together.
+// inTurn places the workloads in the order of the scheduling queue. It calls answer for a subject
+// before it places the subject's workload. A claim that pods use is answered before the first of
+// these pods.
+//
+// before is the number of workloads that were placed before. known is the placement of a pod of a
+// PodGroup, whose pods are placed together. If answer asks all nodes, it returns the placement, so
+// that the workload is not placed again.
 func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects []*subject, answer func(s *subject, before int, known *cluster.Placement) (*cluster.Placement, error)) error {
 	open := make(map[cluster.Workload]*subject)
 	for _, s := range subjects {
@@ -387,7 +391,7 @@ func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects 
 	before, groups := 0, c.GangRun(f.named)
 	for _, w := range workloads {
 		var placement, known *cluster.Placement
-		if !f.alone && f.node == "" { // else each pod is asked about by itself
+		if !f.alone && f.node == "" { // with --alone or --node, each pod is placed by itself
 			var err error
 			if known, err = groups.Turn(ctx, w, c.Nodes); err != nil {
 				return err
@@ -399,7 +403,7 @@ func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects 
 				continue
 			}
 			delete(open, of)
-			s.settled = s.state(c) // it may be allocated by now
+			s.settled = s.state(c) // it may have been allocated meanwhile
 			together := known
 			if of != w {
 				together = nil
@@ -441,7 +445,7 @@ func (f *explainFlags) print(c *cluster.Cluster, answers []*render.Answer, args 
 	return nil
 }
 
-// verdict turns answers into the exit status.
+// verdict returns the error, and with it the exit status, for answers.
 func verdict(answers []*render.Answer) error {
 	var err error
 	for _, a := range answers {

@@ -19,23 +19,28 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
-// gangAnswer is how many pods of a group fit together.
+// gangAnswer says how many pods of a group fit together.
 type gangAnswer struct {
 	PodGroup string `json:"podGroup"`
-	// Pending is how many pods wait, Needs how many of them have to have a place, Fit how many have one together.
+	// Pending is the number of pods that wait. Needs is how many of them must have a place for the
+	// group to start. Fit is how many fit together.
 	Pending int `json:"pending"`
 	Needs   int `json:"needs"`
 	Fit     int `json:"fit"`
-	// Verdict is satisfiable, not satisfiable or not decided. Exact says that the second is a proof.
+	// Verdict is satisfiable, not satisfiable or not decided. Exact says that "not satisfiable" is
+	// proven.
 	Verdict string `json:"verdict"`
 	Exact   bool   `json:"exact,omitempty"`
-	// OneByOne says that the pods get their places one after the other, too.
+	// OneByOne says that the pods also get places if they are placed one after the other.
 	OneByOne bool `json:"oneByOne"`
-	// Domain are the values that the devices of all pods have in common, if the group asks for that.
+	// Domain are the attribute values that the devices of all pods share, if the group requires
+	// that.
 	Domain []string `json:"domain,omitempty"`
-	// Topology is the label and value of the nodes on which all pods go, or come closest to it, if the group asks for that.
+	// Topology is the label and value of the nodes for all pods, if the group requires that. If
+	// they do not fit, it is the closest one.
 	Topology string `json:"topology,omitempty"`
-	// Why are sentences about what pods compete for, and what would have to change, for a group that does not start.
+	// Why says, in sentences, what the pods compete for and what would help, if the group does not
+	// start.
 	Why []string `json:"why,omitempty"`
 }
 
@@ -127,7 +132,7 @@ func orNo(yes bool) string {
 	return "no"
 }
 
-// findGangs finds groups by name, or lists those that the namespace flags choose.
+// findGangs returns the groups with these names, or those that the namespace flags select.
 func findGangs(c *cluster.Cluster, names []string, o *origin) ([]cluster.Gang, error) {
 	all := c.Gangs()
 	keys := make([]types.NamespacedName, len(all))
@@ -154,7 +159,8 @@ func groupArgument(argument string) (string, bool) {
 	return name, qualified && (strings.EqualFold(kind, "podgroup") || strings.EqualFold(kind, "podgroups"))
 }
 
-// explainGang says how many pods of a group fit together, and what the first of the others lacks once they have their places.
+// explainGang says how many pods of a group fit together. It then explains what the first other pod
+// lacks when they have their places.
 func (f *explainFlags) explainGang(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, name string) error {
 	gangs, err := findGangs(c, []string{name}, f.origin)
 	if err != nil {
@@ -191,7 +197,7 @@ func (f *explainFlags) explainGang(ctx context.Context, c *cluster.Cluster, on [
 			return err
 		}
 		if found.Verdict == allocator.Satisfiable && placement.Err == nil {
-			break // it is one of those beyond what the group needs
+			break // the group does not need this one
 		}
 		if f.output.format.ForPeople() {
 			t.Line("")

@@ -14,8 +14,8 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// gate ties the feature gate of kube-scheduler to what it switches. Default and maturity
-// are those of Kubernetes 1.37.
+// gate connects a feature gate of kube-scheduler to a switch. Default and maturity are those of
+// Kubernetes 1.37.
 type gate struct {
 	name     featuregate.Feature
 	on       bool
@@ -23,11 +23,11 @@ type gate struct {
 	feature  func(*switches) *bool
 }
 
-// switches is what gates decide.
+// switches has the features that gates control.
 type switches struct {
 	allocator.Features
 	taintRules, deviceStatus, extendedResources, groupClaims bool
-	// noEffect is for gates that do not change what is allocated.
+	// noEffect is for gates that do not affect allocation.
 	noEffect bool
 }
 
@@ -84,7 +84,7 @@ func newGatesFlag() *gatesFlag {
 		specs[g.name] = spec
 	}
 	if err := f.gates.Add(specs); err != nil {
-		panic("feature gates: " + err.Error()) // names repeat: a mistake in the table above
+		panic("feature gates: " + err.Error()) // a name is in the table twice
 	}
 	return f
 }
@@ -106,20 +106,20 @@ func (f *gatesFlag) Set(value string) error {
 		f.set[featuregate.Feature(strings.TrimSpace(name))] = true
 	}
 	if err := f.gates.Set(value); err != nil {
-		text, _, _ := strings.Cut(err.Error(), ", err:") // what strconv says
+		text, _, _ := strings.Cut(err.Error(), ", err:") // the reason of strconv
 		return errors.New(text)
 	}
 	return nil
 }
 
-// String implements pflag.Value. The defaults are part of the usage.
+// String implements pflag.Value. It is empty, since the help lists the defaults.
 func (f *gatesFlag) String() string { return "" }
 
 // Type implements pflag.Value.
 func (f *gatesFlag) Type() string { return "name=true|false,..." }
 
-// switches says what is on. A feature whose gate is off by default is on with
-// --all-features, unless it was switched off in so many words.
+// switches returns the enabled features. With --all-features, features are enabled whose gates are
+// off by default, unless the user disables them explicitly.
 func (f *gatesFlag) switches() (switches, error) {
 	var s switches
 	for _, g := range gates {
@@ -133,7 +133,7 @@ func (f *gatesFlag) switches() (switches, error) {
 			return s, fmt.Errorf("--feature-gates: %s is not supported: resources of nodes that devices provide are not looked at", g.name)
 		}
 	}
-	// Without a status, drivers cannot report that devices are ready.
+	// Without a status, drivers cannot report binding conditions.
 	s.DeviceBindingAndStatus = s.DeviceBindingAndStatus && s.deviceStatus
 	s.FractionalCapacityRange = s.FractionalCapacityRange && s.ConsumableCapacity
 	s.CompatibilityGroups = s.CompatibilityGroups && s.PartitionableDevices

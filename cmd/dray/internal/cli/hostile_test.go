@@ -27,8 +27,8 @@ metadata: {name: c}
 spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu`
 )
 
-// patience is far more than any of these takes, and far less than a hang.
-const patience = 2 * time.Minute
+// progressDelay is far more than any of these takes, and far less than a hang.
+const progressDelay = 2 * time.Minute
 
 func TestHostileInput(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
@@ -94,7 +94,7 @@ func TestHostileInput(t *testing.T) {
 			if len(output) > 20_000 {
 				t.Errorf("the output has %d bytes: nobody reads that", len(output))
 			}
-			if took := time.Since(started); took > patience {
+			if took := time.Since(started); took > progressDelay {
 				t.Errorf("took %s", took)
 			}
 		})

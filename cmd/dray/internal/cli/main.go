@@ -21,32 +21,32 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// Exit status of dray.
+// Exit codes of dray.
 const (
-	ExitOK        = 0 // all placed, or the question was answered with yes
-	ExitNotPlaced = 1 // some pod or claim is not placed, or has no translation
-	ExitError     = 2 // wrong usage or input, or no answer: out of time, or no way to write it
-	// ExitInterrupted is what shells make of a process that SIGINT ends.
+	ExitOK        = 0 // everything is placed, or the answer is yes
+	ExitNotPlaced = 1 // a pod or claim is not placed, or an object has no translation
+	ExitError     = 2 // wrong usage or input, a timeout, or an error of the output
+	// ExitInterrupted is the exit code that shells use after SIGINT.
 	ExitInterrupted = 128 + int(syscall.SIGINT)
 )
 
-// errNotPlaced ends a command whose output says what was not placed.
+// errNotPlaced ends a command that has printed what was not placed.
 var errNotPlaced = errors.New("not everything is placed")
 
-// errReported ends a command whose output says what is wrong with the input.
+// errReported ends a command that has printed what is wrong with the input.
 var errReported = errors.New("wrong input")
 
-// Streams are what a command reads and writes.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Main runs a command line and returns the exit status. Args[0] is how the program was
-// called: as kubectl-dray it is a plugin of kubectl and presents itself as such, as
-// kubectl_complete-dray it completes the plugin's arguments for kubectl.
+// Main runs a command line, and returns the exit code. args[0] is the name of the program. As
+// kubectl-dray, it is a kubectl plugin, and uses that name in its help. As kubectl_complete-dray,
+// it completes the plugin's arguments for kubectl.
 func Main(ctx context.Context, args []string, streams Streams) int {
-	// What libraries log is not for users of a command: errors are returned.
+	// Users of a command do not need the logs of libraries, since errors are returned.
 	silenceLibraries()
 	name, arguments := programName(args[0]), args[1:]
 	out := &written{out: streams.Out}
@@ -82,7 +82,8 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	return ExitError
 }
 
-// silenceLibraries throws their logs away. With an output of its own, klog would still write errors to standard error.
+// silenceLibraries discards logs of libraries. Setting klog's output is not enough, since it still
+// writes errors to standard error.
 var silenceLibraries = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 func programName(path string) string {
@@ -95,30 +96,29 @@ func programName(path string) string {
 
 func isCompleter(path string) bool { return strings.HasPrefix(filepath.Base(path), completer) }
 
-// report prints an error, or the first of many.
+// report prints an error, or the first ones of many.
 func (s Streams) report(err error) {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
-	for _, each := range all[:min(mostReported, len(all))] {
+	for _, each := range all[:min(maxReported, len(all))] {
 		s.note("error: %s", each.Error())
 	}
-	if len(all) > mostReported {
-		s.note("error: and %d more", len(all)-mostReported)
+	if len(all) > maxReported {
+		s.note("error: and %d more", len(all)-maxReported)
 	}
 }
 
-// note prints one line for people beside the output.
+// note prints a line for users, apart from the output.
 func (s Streams) note(format string, args ...any) {
 	fmt.Fprintln(s.Err, render.Printable(fmt.Sprintf(format, args...)))
 }
 
-// StandardStreams are those of the process.
+// StandardStreams returns the streams of the process.
 func StandardStreams() Streams { return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
 
-// written is an output that remembers the first error of writing to it: text for people is
-// printed in many places, none of which looks.
+// written is a writer that remembers its first error. Many functions print without checking errors.
 type written struct {
 	out io.Writer
 	err error
@@ -133,7 +133,7 @@ func (w *written) Write(content []byte) (int, error) {
 	return n, err
 }
 
-// Fd is the file that is written to, which may be a terminal, or no file.
+// Fd returns the file descriptor of the underlying writer, or an invalid one.
 func (w *written) Fd() uintptr {
 	if file, ok := w.out.(*os.File); ok {
 		return file.Fd()

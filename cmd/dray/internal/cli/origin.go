@@ -29,14 +29,13 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/validation"
 )
 
-// mostReported is how many errors or warnings are printed.
-const mostReported = 20
+// maxReported is the maximum number of errors or warnings that are printed.
+const maxReported = 20
 
-// programs is how many compiled expressions are kept.
+// programs is the size of the cache of compiled expressions.
 const programs = 1024
 
-// origin is what the persistent flags say: where objects come from and how they are
-// to be understood.
+// origin has the persistent flags: the source of objects, and options for reading them.
 type origin struct {
 	program string
 	streams Streams
@@ -45,12 +44,13 @@ type origin struct {
 	gates   *gatesFlag
 	budget  int64
 	verbose bool
-	// policy is the name of a policy of devices, topology attributes that devices should agree in.
+	// policy is the name of a device policy. topology has attributes in which the devices of a pod
+	// should agree.
 	policy   string
 	topology []string
 	// validate is one of the values of input.Findings.
 	validate string
-	// kustomization is a folder, "" for none.
+	// kustomization is the folder of a kustomization, or empty.
 	kustomization string
 	timeout       time.Duration
 	// untranslated leaves objects of devmgmtproto.k8s.io as they are.
@@ -79,8 +79,8 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read")
 }
 
-// check checks the values of flags. What is given is empty where a script has a variable that
-// is not set: then the cluster is not what was meant.
+// check validates the flags. An empty value usually means that a script's variable is not set. That
+// is an error, since the cluster of the kubeconfig is hardly what the user wants.
 func (o *origin) check(flags *pflag.FlagSet) error {
 	if o.timeout < 0 {
 		return fmt.Errorf("--timeout %s: want 0 or more", o.timeout)
@@ -101,7 +101,7 @@ func (o *origin) check(flags *pflag.FlagSet) error {
 	return fmt.Errorf("--validate %s: want strict, warn or ignore", o.validate)
 }
 
-// checkChoice checks --device-policy and --topology, and fills in what they say.
+// checkChoice validates --device-policy and --topology, and sets the options.
 func (o *origin) checkChoice(options *cluster.Options) (err error) {
 	if options.Policy, err = allocator.PolicyNamed(o.policy); err != nil {
 		return fmt.Errorf("--device-policy: %w", err)
@@ -115,7 +115,7 @@ func (o *origin) checkChoice(options *cluster.Options) (err error) {
 	return nil
 }
 
-// terminal is where output for people goes.
+// terminal returns the output for users.
 func (o *origin) terminal(f *output) *render.Terminal {
 	t := render.NewTerminal(o.streams.Out)
 	t.Program, t.NoHeaders, t.Wide = o.program, f.noHeaders, f.format.Wide()
@@ -128,8 +128,8 @@ func (o *origin) terminal(f *output) *render.Terminal {
 	return t
 }
 
-// namespace is what -n says, else "default" for files and that of the context for a
-// cluster.
+// namespace returns the value of -n. The default is "default" for files, and the namespace of the
+// context for a cluster.
 func (o *origin) namespace() string {
 	if *o.kube.Namespace != "" || o.live() {
 		if namespace, _, err := o.kube.ToRawKubeConfigLoader().Namespace(); err == nil {
@@ -160,7 +160,7 @@ func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
 	return unlessDone(ctx, func() (*cluster.Cluster, error) { return cluster.New(objects, options) })
 }
 
-// options are what flags say of a cluster.
+// options returns the options of the cluster according to the flags.
 func (o *origin) options() (cluster.Options, error) {
 	switches, err := o.gates.switches()
 	if err != nil {
@@ -173,8 +173,8 @@ func (o *origin) options() (cluster.Options, error) {
 	return options, o.checkChoice(&options)
 }
 
-// unlessDone does work that does not look at ctx, such as reading from a pipe into which nobody
-// writes. When ctx is done first, the work goes on until the process ends.
+// unlessDone runs work that ignores ctx, such as reading from a pipe. If ctx is done first, it
+// returns, and the work goes on in the background.
 func unlessDone[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
 	ended := make(chan struct{})
 	var value T
@@ -209,7 +209,7 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 	return objects, o.explainUnanswered(ctx, config, err)
 }
 
-// client talks to the cluster.
+// client returns a client of the cluster.
 func (o *origin) client() (*kubernetes.Clientset, *rest.Config, error) {
 	config, err := o.kube.ToRESTConfig()
 	if err != nil {
@@ -219,7 +219,7 @@ func (o *origin) client() (*kubernetes.Clientset, *rest.Config, error) {
 	return client, config, err
 }
 
-// explainUnanswered says more of an error of asking the cluster.
+// explainUnanswered adds a hint to an error of a request to the cluster.
 func (o *origin) explainUnanswered(ctx context.Context, config *rest.Config, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: --request-timeout: %s have passed", err, config.Timeout)
@@ -230,7 +230,7 @@ func (o *origin) explainUnanswered(ctx context.Context, config *rest.Config, err
 	return err
 }
 
-// reading is how manifests are read.
+// reading returns the options for reading manifests.
 func (o *origin) reading(cache *cel.Cache) input.Options {
 	return input.Options{
 		Namespace:    o.namespace(),
@@ -246,10 +246,10 @@ func (o *origin) noCluster() bool {
 	return err == nil && len(raw.Clusters) == 0 && *o.kube.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
 }
 
-// describe says what was wrong, what was read if asked to, and what was passed over.
+// describe prints warnings about the input, what was ignored, and, with --verbose, what was read.
 func (o *origin) describe(objects *input.Objects) {
 	for i, warning := range objects.Warnings {
-		if i == mostReported {
+		if i == maxReported {
 			o.streams.note("warning: and %d more", len(objects.Warnings)-i)
 			break
 		}
@@ -274,7 +274,7 @@ func (o *origin) describe(objects *input.Objects) {
 	}
 }
 
-// warnOfGroups tells of claims of PodGroups that no pod shares.
+// warnOfGroups warns of claims of PodGroups that no pod shares.
 func (o *origin) warnOfGroups(objects *input.Objects, groupClaims bool) {
 	for _, group := range objects.PodGroups {
 		if len(group.Spec.ResourceClaims) > 0 && !groupClaims {
@@ -283,7 +283,7 @@ func (o *origin) warnOfGroups(objects *input.Objects, groupClaims bool) {
 	}
 }
 
-// nodes are those to look at: all, or the one that is named.
+// nodes returns the node with a name, or all nodes if the name is empty.
 func nodes(c *cluster.Cluster, name string) ([]*corev1.Node, error) {
 	if name == "" {
 		return c.Nodes, nil
@@ -303,7 +303,7 @@ func noSuchNode(c *cluster.Cluster, name string) error {
 	return fmt.Errorf("--node %s: there is no such node%s", name, hint(name, names))
 }
 
-// output is what -o and --no-headers say.
+// output has the flags -o and --no-headers.
 type output struct {
 	text      string
 	noHeaders bool
@@ -314,7 +314,7 @@ func (o *output) addTo(command *cobra.Command) {
 	command.Flags().StringVarP(&o.text, "output", "o", "",
 		"wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADER:PATH,..., instead of text for people")
 	command.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the headers of tables out")
-	// It fails only for flags that do not exist.
+	// an error means that the flag does not exist
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(render.Formats(), cobra.ShellCompDirectiveNoFileComp))
 }
 

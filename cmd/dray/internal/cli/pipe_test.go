@@ -94,7 +94,7 @@ func TestFolderWithOddFiles(t *testing.T) {
 		if strings.HasSuffix(output, "failed") {
 			t.Errorf("the command failed:\n%s", output)
 		}
-	case <-time.After(patience):
+	case <-time.After(progressDelay):
 		t.Fatal("the command waits for somebody to write to the named pipe")
 	}
 }
@@ -159,7 +159,7 @@ func TestWatch(t *testing.T) {
 
 // watch starts dray devices -w. Await waits until it has printed a text, end interrupts it.
 func watch(t *testing.T, path string) (await func(text string), end func() (seen string, status int)) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*progressDelay)
 	t.Cleanup(cancel)
 	reader, writer, err := os.Pipe()
 	if err != nil {

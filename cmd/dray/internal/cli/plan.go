@@ -46,17 +46,17 @@ const planExample = `  # How many nodes like gpu-1, or how many like gpu-2?
   # Which new nodes at least cost?
   dray simulate plan --prices prices.yaml -f cluster/`
 
-// anyAnswer are new nodes that can be like the same ones.
+// anyAnswer is a group of new nodes that can be like the same existing nodes.
 type anyAnswer struct {
-	// Like are the nodes that these can be like, in the order of --like. Nodes and Pods are how many
-	// there are.
+	// Like are the existing nodes that each new node can be like, in the order of --like. Nodes and
+	// Pods count the new nodes and their pods.
 	Like  []string `json:"like"`
 	Nodes int      `json:"nodes"`
 	Pods  int      `json:"pods"`
 }
 
-// planAny places the pending pods on the nodes there are, then on new ones, each of which can be like
-// any of some.
+// planAny places the pending pods on existing nodes first, and then on new ones. Each new node can
+// be like any of several existing nodes.
 func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []string, most int) error {
 	var templates []*simulate.Template
 	for i, name := range like {
@@ -99,7 +99,7 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []s
 	return errNotPlaced
 }
 
-// options puts nodes with the same options together.
+// options groups new nodes by the existing nodes that they can be like.
 func options(sim *simulate.Sim, nodes []simulate.Node, pods map[simulate.Node]int) []*anyAnswer {
 	var answers []*anyAnswer
 	for _, n := range nodes {
@@ -127,43 +127,44 @@ func (s *simulation) showAny(o *origin, f *output, answers []*anyAnswer) error {
 	return s.show(o, f, "SimulatedAnyPlanList", []string{"LIKE ANY OF", "NODES", "PODS"}, rows, items)
 }
 
-// mixAnswer are the new nodes of one type.
+// mixAnswer has the new nodes of one type.
 type mixAnswer struct {
 	Type string `json:"type"`
-	// Price is what one node costs, Cost what all of them do.
+	// Price is the price of one node. Cost is the price of all.
 	Price float64   `json:"price"`
 	Cost  float64   `json:"cost"`
 	Nodes []mixNode `json:"nodes"`
 }
 
-// mixNode is a new node with its pods, in the order in which they come.
+// mixNode is a new node with its pods, in the order of placement.
 type mixNode struct {
 	Name string   `json:"name"`
 	Pods []string `json:"pods"`
 }
 
-// mixLeft are pods without a place that ask for the same.
+// mixLeft is a group of pods without a place, with equal requests.
 type mixLeft struct {
 	Pods []string `json:"pods"`
 	// Reason is FitsNowhere, Limited, Undecided or DependsOnOthers.
 	Reason string `json:"reason"`
-	// Why is one sentence. It is absent for DependsOnOthers.
+	// Why is one sentence. It is empty if Reason is DependsOnOthers.
 	Why string `json:"why,omitempty"`
 }
 
-// mixPlan is what a plan says besides its nodes.
+// mixPlan has the fields of a plan besides its nodes.
 type mixPlan struct {
-	// Cost is what all new nodes cost, Bound what every plan costs at least that leaves out as many pods.
+	// Cost is the price of all new nodes. Bound is a lower bound of the price of any plan that
+	// leaves out as many pods.
 	Cost  float64 `json:"cost"`
 	Bound float64 `json:"bound"`
-	// Exact says that it is proven that nothing cheaper will do.
+	// Exact says that no cheaper plan exists.
 	Exact bool `json:"exact"`
-	// Existing are the pods that have a place on the nodes there are.
+	// Existing are the pods that are placed on existing nodes.
 	Existing []drainAnswer `json:"existing"`
 	Left     []mixLeft     `json:"left"`
 }
 
-// planMix chooses new nodes at least cost.
+// planMix chooses new nodes of minimal cost.
 func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path string, most int) error {
 	list, err := prices.Read(path)
 	if err != nil {
@@ -257,7 +258,7 @@ func podNames(pods []*corev1.Pod) []string {
 	return names
 }
 
-// mixSummary says in one line what a plan costs, and how good it is.
+// mixSummary returns a line about the cost of a plan, and how close it is to the optimum.
 func mixSummary(plan *mix.Plan) string {
 	text := fmt.Sprintf("%s cost %s", render.Count(len(plan.Nodes), "new node"), number(plan.Cost))
 	if len(plan.Nodes) == 1 {
@@ -277,7 +278,7 @@ func mixSummary(plan *mix.Plan) string {
 	return text
 }
 
-// leftSummary says in one line why pods have no place.
+// leftSummary returns a line about why pods have no place.
 func leftSummary(left *mix.Left) string {
 	switch left.Reason {
 	case mix.DependsOnOthers:

@@ -14,23 +14,23 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// patience is how long a command may take before it shows progress.
-const patience = time.Second
+// progressDelay is how long a command runs before it shows progress.
+const progressDelay = time.Second
 
-// redraw is how often progress is shown at most.
+// redraw is the minimum time between updates of the display.
 const redraw = 100 * time.Millisecond
 
-// progress shows how far a command is, to a person who has waited for a while. It does so
-// even if a single step takes long.
+// progress shows the progress of a command that takes longer than progressDelay. It is updated even
+// while one step takes long.
 type progress struct {
 	title string
-	total int // steps, -1 if unknown
+	total int // number of steps; -1 if unknown
 	taken atomic.Int64
-	stop  chan struct{} // nil if nobody watches
+	stop  chan struct{} // nil if the output is no terminal
 	ended chan struct{}
-	// drawing is held while something is drawn, or printed beside it.
+	// drawing is held while the bar is drawn, or something else is printed.
 	drawing sync.Mutex
-	bar     *progressbar.ProgressBar // nil before patience is over
+	bar     *progressbar.ProgressBar // nil before progressDelay has passed
 }
 
 func newProgress(out io.Writer, title string, total int) *progress {
@@ -47,7 +47,7 @@ func (p *progress) show(out io.Writer) {
 	select {
 	case <-p.stop:
 		return
-	case <-time.After(patience):
+	case <-time.After(progressDelay):
 	}
 	p.drawing.Lock()
 	p.bar = progressbar.NewOptions(p.total,
@@ -57,7 +57,7 @@ func (p *progress) show(out io.Writer) {
 	ticker := time.NewTicker(redraw)
 	defer ticker.Stop()
 	for {
-		// The bar fails only if its writer does, and then there is nobody to tell.
+		// an error of the bar is one of its writer, which cannot be reported there
 		p.drawing.Lock()
 		_ = p.bar.Set64(p.taken.Load())
 		p.drawing.Unlock()
@@ -72,7 +72,7 @@ func (p *progress) show(out io.Writer) {
 
 func (p *progress) step() { p.taken.Add(1) }
 
-// aside prints something else while the bar is not there.
+// aside hides the bar while show prints something else.
 func (p *progress) aside(show func()) {
 	p.drawing.Lock()
 	defer p.drawing.Unlock()

@@ -27,23 +27,24 @@ import (
 	"github.com/dray-project/dray/simulate/moves"
 )
 
-// stepAnswer is a pod that goes from one node to another.
+// stepAnswer is the move of a pod from one node to another.
 type stepAnswer struct {
 	Pod string `json:"pod"`
-	// From is absent if the pod left in an earlier step, To if it has no place until a later one.
+	// From is empty if the pod was evicted in an earlier step. To is empty if it gets a place only
+	// in a later one.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Devices are those that it gets, as driver/pool/device.
+	// Devices are the devices that the pod gets, as driver/pool/device.
 	Devices []string `json:"devices,omitempty"`
 }
 
-// freeAnswer is how many nodes or devices are free.
+// freeAnswer says how many nodes or devices are free.
 type freeAnswer struct {
 	Before int `json:"before"`
 	After  int `json:"after"`
-	// Most is how many can be free at most, for all that is known.
+	// Most is an upper bound of how many can be free.
 	Most int `json:"most"`
-	// Freed are those that are free after the steps, and were not before: nodes, or devices as driver/pool/device.
+	// Freed are the nodes, or devices as driver/pool/device, that are free only after the steps.
 	Freed []string `json:"freed,omitempty"`
 }
 
@@ -91,13 +92,13 @@ Exit status: 0 if there is a way, 1 if none was found, 2 for wrong usage or inpu
 	flags.StringVar(&r.goal, "goal", "", "what is to be free: nodes or devices")
 	flags.StringVar(&r.script, "script", "", "write the evictions into this file, a shell script")
 	flags.BoolVar(&r.anyPriority, "any-priority", false, "move pods of higher priority, too")
-	// Both fail only for flags that do not exist.
+	// an error means that the flag does not exist
 	_ = command.RegisterFlagCompletionFunc("for", o.completeSubject)
 	_ = command.RegisterFlagCompletionFunc("goal", cobra.FixedCompletions([]string{"nodes", "devices"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
-// repack is what the flags say.
+// repack has the flags of the command.
 type repack struct {
 	origin       *origin
 	wanted, goal string
@@ -159,7 +160,7 @@ func (r *repack) run(ctx context.Context, _ []string, f *output) error {
 	return nil
 }
 
-// free answers --goal.
+// free handles --goal.
 func (r *repack) free(ctx context.Context, s *simulation, f *output, goal moves.Goal) error {
 	q, err := r.question(ctx, s, 0)
 	if err != nil {
@@ -191,7 +192,7 @@ func (r *repack) free(ctx context.Context, s *simulation, f *output, goal moves.
 	return nil
 }
 
-// freeSummary says in one line how good a plan is.
+// freeSummary returns a line about how close a plan is to the optimum.
 func freeSummary(goal string, answer *freeAnswer, plan *moves.Freeing) string {
 	what := strings.TrimSuffix(goal, "s")
 	if goal == "devices" {
@@ -219,7 +220,8 @@ func freeSummary(goal string, answer *freeAnswer, plan *moves.Freeing) string {
 	return text + roomNote(&plan.Plan)
 }
 
-// question is about all nodes. Pods of a priority above the one that is given stay, unless --any-priority is.
+// question returns a question about all nodes. Pods of a higher priority than the given one are not
+// moved, unless --any-priority is set.
 func (r *repack) question(ctx context.Context, s *simulation, priority int32) (*moves.Question, error) {
 	q := &moves.Question{GoesWithNode: cluster.GoesWithNode}
 	for _, node := range s.Nodes {
@@ -249,7 +251,7 @@ func (r *repack) question(ctx context.Context, s *simulation, priority int32) (*
 	return q, err
 }
 
-// showPlan prints the steps, and with more fields of a document what they cost.
+// showPlan prints the steps and their costs. more has additional fields of the document.
 func (s *simulation) showPlan(o *origin, f *output, plan *moves.Plan, exact bool, more map[string]any) error {
 	var rows [][]string
 	var items []any
@@ -273,7 +275,7 @@ func (s *simulation) showPlan(o *origin, f *output, plan *moves.Plan, exact bool
 	return s.showWith(o, f, "SimulatedRepack", []string{"POD", "FROM", "TO", "DEVICES"}, rows, items, more)
 }
 
-// summary says in one line how good a plan is.
+// summary returns a line about how close a plan is to the optimum.
 func summary(wanted string, plan *moves.Plan) string {
 	switch {
 	case !plan.Possible && plan.Exact():
@@ -292,7 +294,7 @@ func summary(wanted string, plan *moves.Plan) string {
 	return text + roomNote(plan)
 }
 
-// roomNote says how many pods have no place between steps, if any.
+// roomNote returns a line about pods that have no place between steps, or an empty string.
 func roomNote(plan *moves.Plan) string {
 	if plan.Room == 0 {
 		return ""
@@ -316,7 +318,8 @@ func devicesOf(claims []*resourceapi.ResourceClaim) []string {
 	return names
 }
 
-// writeScript writes the evictions of a plan, if there are any and --script is given.
+// writeScript writes the evictions of a plan to the file of --script, if that is set and there are
+// any.
 func (r *repack) writeScript(purpose string, plan *moves.Plan) error {
 	if r.script == "" || !plan.Possible {
 		return nil
@@ -331,8 +334,8 @@ func (r *repack) writeScript(purpose string, plan *moves.Plan) error {
 	return nil
 }
 
-// scriptHead defines what the lines of a script use. The API server refuses an eviction for which a PodDisruptionBudget leaves
-// no room; then the script ends.
+// scriptHead defines the function that the lines of a script call. If a PodDisruptionBudget does
+// not permit an eviction, the API server refuses it, and the script ends.
 const scriptHead = `#!/bin/sh
 # Evicts pods one after the other so that %s. After each, see that the pod that takes its place
 # runs where this says, then go on with Enter. kube-scheduler decides where it goes: cordon the other nodes if it
@@ -346,7 +349,8 @@ evict() {
 }
 `
 
-// evictions is a shell script that evicts the pods of a plan. The error names a pod of which the name is none.
+// evictions returns a shell script that evicts the pods of a plan. It returns an error for an
+// invalid pod name.
 func evictions(purpose string, plan *moves.Plan) (string, error) {
 	var script strings.Builder
 	fmt.Fprintf(&script, scriptHead, purpose)
@@ -371,7 +375,8 @@ func evictions(purpose string, plan *moves.Plan) (string, error) {
 	return script.String(), nil
 }
 
-// budgets are the PodDisruptionBudgets of the files, or of the cluster, as far as they may be listed.
+// budgets returns the PodDisruptionBudgets of the files, or of the cluster as far as the user may
+// list them.
 func (o *origin) budgets(ctx context.Context, c *cluster.Cluster) ([]*policyapi.PodDisruptionBudget, error) {
 	if !o.live() {
 		return c.Budgets(), nil

@@ -74,10 +74,10 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	return root
 }
 
-// unanswered is how long a cluster may take to say its version.
-const unanswered = 5 * time.Second
+// versionTimeout limits the request for the cluster's version.
+const versionTimeout = 5 * time.Second
 
-// overview says what there is, and what can be asked about it. Without a cluster it is the help.
+// overview describes the cluster, and lists commands for it. Without a cluster, it prints the help.
 func (o *origin) overview(command *cobra.Command) error {
 	title := "These manifests have"
 	if o.live() {
@@ -133,7 +133,7 @@ func (o *origin) overview(command *cobra.Command) error {
 	return nil
 }
 
-// serverVersion asks the cluster for its version.
+// serverVersion returns the version of the cluster.
 func (o *origin) serverVersion(ctx context.Context) (string, error) {
 	if o.noCluster() {
 		return "", errors.New("there is none in a kubeconfig")
@@ -142,8 +142,8 @@ func (o *origin) serverVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if config.Timeout == 0 || config.Timeout > unanswered {
-		config.Timeout = unanswered
+	if config.Timeout == 0 || config.Timeout > versionTimeout {
+		config.Timeout = versionTimeout
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -156,8 +156,8 @@ func (o *origin) serverVersion(ctx context.Context) (string, error) {
 	return version.GitVersion, nil
 }
 
-// usageTemplate does not list the flags that all commands have: there are so many of them
-// that those of the command would be lost.
+// usageTemplate hides the persistent flags: there are so many that those of the command would be
+// hard to find.
 func usageTemplate(template, name string) string {
 	const global = "{{if .HasAvailableInheritedFlags}}"
 	start := strings.Index(template, global)
@@ -167,7 +167,7 @@ func usageTemplate(template, name string) string {
 	length := strings.Index(template[start:], "{{end}}") + len("{{end}}")
 	hint := global + "\n\nUse \"" + name + " options\" for the flags that all commands have, such as -f, -k, -n and --context.{{end}}"
 	template = template[:start] + hint + template[start+length:]
-	for _, of := range []string{"Runnable", "HasAvailableLocalFlags"} { // the program by itself is a command, too
+	for _, of := range []string{"Runnable", "HasAvailableLocalFlags"} { // the root is itself a runnable command
 		template = strings.Replace(template, "{{if ."+of+"}}", "{{if and .HasParent ."+of+"}}", 1)
 	}
 	return template
@@ -200,7 +200,7 @@ func (o *origin) limitTime(command *cobra.Command) {
 	}
 }
 
-// called makes the examples say how the program was called.
+// called replaces the program's name in examples by the name under which it was called.
 func called(command *cobra.Command, name string) {
 	command.Example = replaceName(command.Example, name)
 	for _, child := range command.Commands() {

@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// selection is which pods and claims a command is about.
+// selection selects the pods and claims that a command handles.
 type selection struct {
 	origin         *origin
 	allNamespaces  bool
@@ -32,7 +32,7 @@ func (s *selection) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&s.fields, "field-selector", "", "pods with these fields only: metadata.name, metadata.namespace, spec.nodeName, spec.schedulerName, status.phase")
 }
 
-// parse checks the selectors.
+// parse parses the selectors.
 func (s *selection) parse() error {
 	var err error
 	if s.labelSelector, err = labels.Parse(s.labels); err != nil {
@@ -56,7 +56,7 @@ func podFields(pod *corev1.Pod) fields.Set {
 	}
 }
 
-// covers reports whether the command is about the workload.
+// covers reports whether a workload is selected.
 func (s *selection) covers(c *cluster.Cluster, w cluster.Workload) bool {
 	if !s.coversNamespace(w.Key()) {
 		return false
@@ -68,7 +68,7 @@ func (s *selection) covers(c *cluster.Cluster, w cluster.Workload) bool {
 	return s.fieldSelector.Empty() && claim != nil && s.labelSelector.Matches(labels.Set(claim.Labels))
 }
 
-// opaque is errNotPlaced if the command is about an object of which it is not known which pods it makes.
+// opaque returns errNotPlaced if the selection includes an object whose pods are unknown.
 func (s *selection) opaque(c *cluster.Cluster) error {
 	if slices.ContainsFunc(c.Opaque(), s.coversNamespace) {
 		return errNotPlaced
@@ -76,8 +76,8 @@ func (s *selection) opaque(c *cluster.Cluster) error {
 	return nil
 }
 
-// coversNamespace: of files all are meant unless -n is used, of a cluster the current one
-// unless -A is used.
+// coversNamespace reports whether the namespace of an object is selected. From files, all
+// namespaces are unless -n is set. From a cluster, the current one is unless -A is set.
 func (s *selection) coversNamespace(key types.NamespacedName) bool {
 	if s.allNamespaces || !s.origin.live() && !s.origin.namespaceGiven() {
 		return true

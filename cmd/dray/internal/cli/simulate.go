@@ -70,16 +70,16 @@ func newSimulate(o *origin) *cobra.Command {
 	return command
 }
 
-// simulation is a cluster that a subcommand asks about.
+// simulation is a cluster for what-if questions of a subcommand.
 type simulation struct {
 	*cluster.Cluster
 	state  *simulate.State
 	shapes []*simulate.Shape // of the pending pods
-	// unseen is what is not looked at of the pods that the question is about.
+	// unseen has the aspects of pods that the simulation does not look at.
 	unseen []notLookedAt
 }
 
-// simulation reads the cluster. Pending pods are those that are selected, nil for all.
+// simulation reads the cluster. selected selects the pending pods; nil selects all.
 func (o *origin) simulation(ctx context.Context, selected *selection) (*simulation, error) {
 	c, err := o.load(ctx)
 	if err != nil {
@@ -114,7 +114,8 @@ func (o *origin) simulation(ctx context.Context, selected *selection) (*simulati
 	return s, err
 }
 
-// simulateCommand adds what all subcommands have, and the flags of a selection, if it is not nil.
+// simulateCommand adds the flags and arguments that all subcommands have, and those of a selection
+// if it is not nil.
 func simulateCommand(command *cobra.Command, selected *selection, run func(ctx context.Context, args []string, f *output) error) *cobra.Command {
 	f := &output{}
 	f.addTo(command)
@@ -128,12 +129,13 @@ func simulateCommand(command *cobra.Command, selected *selection, run func(ctx c
 	return command
 }
 
-// show prints rows as a table, or a document, and what was not looked at. Each item has a row.
+// show prints rows as a table, or items as a document, and what the simulation does not look at.
+// There is one row per item.
 func (s *simulation) show(o *origin, f *output, kind string, headers []string, rows [][]string, items []any) error {
 	return s.showWith(o, f, kind, headers, rows, items, nil)
 }
 
-// showWith is show for a document that has more fields than its items.
+// showWith is show for a document with additional fields.
 func (s *simulation) showWith(o *origin, f *output, kind string, headers []string, rows [][]string, items []any, more map[string]any) error {
 	if f.format.ForPeople() {
 		t := o.terminal(f)
@@ -151,7 +153,7 @@ func (s *simulation) showWith(o *origin, f *output, kind string, headers []strin
 		names[i] = row[0]
 	}
 	if items == nil {
-		items = []any{} // an empty list, not null
+		items = []any{} // encoded as an empty list, not as null
 	}
 	value := map[string]any{"apiVersion": render.APIVersion, "kind": kind, "items": items}
 	if len(s.unseen) > 0 {
@@ -161,9 +163,9 @@ func (s *simulation) showWith(o *origin, f *output, kind string, headers []strin
 	return f.format.Write(o.streams.Out, render.Document{Value: value, Items: items, Names: names}, !f.noHeaders)
 }
 
-// notLookedAt is what kube-scheduler looks at of some pods and a simulation does not.
+// notLookedAt has aspects of pods that kube-scheduler looks at and a simulation does not.
 type notLookedAt struct {
-	// Pod is one of them.
+	// Pod is the name of one of the pods.
 	Pod     string   `json:"pod"`
 	Aspects []string `json:"aspects"`
 }
@@ -172,21 +174,21 @@ func (n notLookedAt) String() string {
 	return fmt.Sprintf("Not looked at of pods like %s: %s.", n.Pod, strings.Join(n.Aspects, ", "))
 }
 
-// notLookedAt keeps what is not looked at of the pods of shapes.
+// notLookedAt records the aspects of the pods of shapes that are not looked at.
 func (s *simulation) notLookedAt(shapes []*simulate.Shape) {
 	for _, shape := range shapes {
 		s.addNotLookedAt(shape.Pods[0], shape.NotLookedAt())
 	}
 }
 
-// notLookedAtBy keeps what a result does not look at.
+// notLookedAtBy records the aspects of a result's pods that are not looked at.
 func (s *simulation) notLookedAtBy(result *simulate.Result) {
 	for _, n := range result.NotLookedAt {
 		s.addNotLookedAt(n.Pod, n.Aspects)
 	}
 }
 
-// addNotLookedAt keeps what is not looked at of a pod, once for pods of which it is the same.
+// addNotLookedAt records aspects of a pod. It does nothing if another pod has the same ones.
 func (s *simulation) addNotLookedAt(pod *corev1.Pod, aspects []string) {
 	aspects = append(aspects, s.ResourcesUnknown(pod)...)
 	known := slices.ContainsFunc(s.unseen, func(n notLookedAt) bool { return slices.Equal(n.Aspects, aspects) })
@@ -197,14 +199,14 @@ func (s *simulation) addNotLookedAt(pod *corev1.Pod, aspects []string) {
 
 func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// fitsAnswer is how many pods of a shape fit.
+// fitsAnswer says how many pods of a shape fit.
 type fitsAnswer struct {
-	// Pod is one of the shape, Pending how many like it wait.
+	// Pod is the name of one pod of the shape. Pending is how many pods of the shape wait.
 	Pod     string `json:"pod"`
 	Pending int    `json:"pending"`
-	// Fits is how many of them fit if nothing else is placed; absent if there is no limit.
+	// Fits is how many of them fit if nothing else is placed. It is absent if there is no limit.
 	Fits *int `json:"fits,omitempty"`
-	// UndecidedNodes is how many nodes may take more.
+	// UndecidedNodes is the number of nodes that may take more pods.
 	UndecidedNodes int `json:"undecidedNodes"`
 }
 
@@ -243,11 +245,11 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 	})
 }
 
-// planAnswer is what nodes like one would do for the pending pods.
+// planAnswer says how many nodes like an existing one the pending pods need.
 type planAnswer struct {
 	Like string `json:"like"`
-	// Nodes is how many have to be added, Placed how many pods then have a place, Unplaced and
-	// Undecided how many have not.
+	// Nodes is how many must be added. Placed counts the pods that then have a place. Unplaced and
+	// Undecided count those that have none, or may have one.
 	Nodes     int `json:"nodes"`
 	Placed    int `json:"placed"`
 	Unplaced  int `json:"unplaced"`
@@ -311,13 +313,13 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	command.Flags().IntVar(&most, "most", 0, "add at most so many nodes (default no limit)")
 	command.Flags().BoolVar(&undecided, "any", false, "each new node can be like any of --like: tell what is left of that once the pods are there")
 	command.Flags().StringVar(&file, "prices", "", "a file that says what nodes cost: choose those that cost least together")
-	// It fails only for flags that do not exist.
+	// an error means that the flag does not exist
 	_ = command.RegisterFlagCompletionFunc("like", o.completeNode)
 	return command
 }
 
-// plan places the pending pods on the nodes there are, then on new ones. Pods of DaemonSets run on
-// the new ones, too.
+// plan places the pending pods on existing nodes first, and then on new ones. Pods of DaemonSets
+// also run on the new nodes.
 func (s *simulation) plan(ctx context.Context, like string, most int) (planAnswer, error) {
 	template, err := s.state.TemplateOf(like, ofDaemonSet)
 	if err != nil {
@@ -336,8 +338,8 @@ func (s *simulation) plan(ctx context.Context, like string, most int) (planAnswe
 	return answer, nil
 }
 
-// placeOn places the pods of a shape on the nodes there are, then on new ones, of which there are at most so
-// many; 0 is no limit.
+// placeOn places the pods of a shape on existing nodes first, and then on at most most new ones. 0
+// stands for no limit.
 func (s *simulation) placeOn(ctx context.Context, sim *simulate.Sim, shape *simulate.Shape, template *simulate.Template, most int) (simulate.Result, error) {
 	more := simulate.New(template, 0)
 	if all, _ := sim.Added(template); most > 0 && all < most {
@@ -348,7 +350,7 @@ func (s *simulation) placeOn(ctx context.Context, sim *simulate.Sim, shape *simu
 	return sim.PlaceMany(ctx, shape, len(shape.Pods), simulate.Union(simulate.Real(nil), more), simulate.FirstFit)
 }
 
-// drainAnswer is where a pod would go.
+// drainAnswer is the new node of a pod.
 type drainAnswer struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`

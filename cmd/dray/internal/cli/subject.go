@@ -16,15 +16,16 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
-// subject is what dray explain is asked about.
+// subject is a pod or claim that dray explain explains.
 type subject struct {
 	workload cluster.Workload
-	// settled says how things are if the workload is not waiting for anything.
+	// settled describes the state of a workload that does not wait for devices. It is empty
+	// otherwise.
 	settled string
 }
 
-// find understands POD, pod/NAME, claim/NAME, resourceclaim/NAME, and KIND/NAME for the pods
-// that an object makes. Without -n, a name that exists in one namespace only is found there.
+// find parses POD, pod/NAME, claim/NAME, resourceclaim/NAME, and KIND/NAME for the pods that an
+// object makes. Without -n, it also finds a name that exists in exactly one namespace.
 func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 	kind, name, qualified := strings.Cut(argument, "/")
 	if !qualified {
@@ -50,7 +51,8 @@ func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 	return []*subject{s}, nil
 }
 
-// qualify makes KIND/NAME of arguments KIND NAME..., which kubectl takes, too. A pod that is called as a kind comes first.
+// qualify converts the arguments KIND NAME..., which kubectl accepts, to KIND/NAME. If a pod has
+// the name KIND, it is a pod.
 func qualify(c *cluster.Cluster, args []string) []string {
 	if len(args) < 2 || !isKind(args[0]) || slices.ContainsFunc(args, func(name string) bool { return strings.Contains(name, "/") }) ||
 		slices.ContainsFunc(c.PodKeys(), func(key types.NamespacedName) bool { return key.Name == args[0] }) {
@@ -72,13 +74,13 @@ func isKind(word string) bool {
 	return slices.Contains(knownKinds, word) || slices.ContainsFunc(workload.Makers(), func(kind string) bool { return strings.ToLower(kind) == word })
 }
 
-// knownKinds are kinds of subjects besides makers.
+// knownKinds are the kinds of subjects, except kinds of objects that make pods.
 var knownKinds = []string{
 	"pod", "po", "node", "no", "claim", "resourceclaim", "replicaset", "statefulset", "daemonset", "job", "replicationcontroller", "virtualmachineinstance", "workflow",
 }
 
-// findMade lists the pods that an object has made or would make. As with pods, a name that exists in one namespace
-// only is found there.
+// findMade returns the pods that an object has made or would make. As with pods, it also finds a
+// name that exists in exactly one namespace.
 func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, error) {
 	kind = strings.TrimSuffix(strings.ToLower(kind), "s")
 	if full, isShort := shortKinds[kind]; isShort {
@@ -104,7 +106,7 @@ func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, err
 	return made[object], err
 }
 
-// shortKinds are those of kubectl, without the plural.
+// shortKinds are the short names of kinds in kubectl, without plurals.
 var shortKinds = map[string]string{
 	"deploy": "deployment", "r": "replicaset", "st": "statefulset", "d": "daemonset", "cj": "cronjob", "rc": "replicationcontroller",
 	"lw": "leaderworkerset", "vm": "virtualmachine", "vmi": "virtualmachineinstance", "isvc": "inferenceservice", "wf": "workflow",
@@ -146,7 +148,7 @@ func findClaim(c *cluster.Cluster, name string, o *origin) (*subject, error) {
 
 const doesNotExist = "does not exist"
 
-// resolve finds the one object of that name. Missing is what is said of it if it is not known.
+// resolve returns the object with a name. missing is the reason in the error if it is unknown.
 func resolve(kind, missing, name string, known []types.NamespacedName, o *origin) (types.NamespacedName, error) {
 	wanted := types.NamespacedName{Namespace: o.namespace(), Name: name}
 	if slices.Contains(known, wanted) {
@@ -177,7 +179,7 @@ func resolve(kind, missing, name string, known []types.NamespacedName, o *origin
 	return wanted, errors.New(kind + " " + name + " exists in several namespaces, choose one with -n: " + strings.Join(places, ", "))
 }
 
-// state is settled, or says that a claim has been allocated in the meantime.
+// state returns settled, or that the claim has been allocated meanwhile.
 func (s *subject) state(c *cluster.Cluster) string {
 	if s.settled != "" || s.workload.Pod != nil {
 		return s.settled

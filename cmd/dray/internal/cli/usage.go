@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// noArguments is for commands that have none. Who gives one mostly means a file.
+// noArguments is for commands without arguments. Its error assumes that an argument is meant as a
+// file.
 func noArguments(command *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s has no arguments, got %q: files are given with -f", command.CommandPath(), args[0])
@@ -21,8 +22,8 @@ func noArguments(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// someArguments is for commands that need at least so many of what is called name, and have at
-// most so many; -1 is no limit.
+// someArguments is for commands with least to most arguments, which errors call name. A most of -1
+// stands for no limit.
 func someArguments(name string, least, most int) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) < least {
@@ -35,8 +36,8 @@ func someArguments(name string, least, most int) cobra.PositionalArgs {
 	}
 }
 
-// refuseUnknown makes help and completion, which cobra adds, refuse what they do not know. The output of
-// root is set.
+// refuseUnknown makes the commands help and completion of cobra return an error for unknown
+// arguments. The output of root must be set.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -53,12 +54,12 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
-// wanted says what the values of flags look like, by type.
+// wanted describes valid values of flags, by type.
 var wanted = map[string]string{
 	"bool": "true or false", "duration": "a duration, as in 30s or 1m30s", "int": "a whole number", "int64": "a whole number", "stringToInt": "NODE=COUNT,...",
 }
 
-// wrongFlag says what is wrong with the value of a flag, without the names of parsers.
+// wrongFlag returns an error about the value of a flag, without the names of parser functions.
 func wrongFlag(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

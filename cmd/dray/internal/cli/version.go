@@ -16,13 +16,13 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// Set by the linker for releases. Otherwise the Go toolchain knows.
+// Set by the linker for releases. Other builds use the build information of the Go toolchain.
 var (
 	releaseVersion string
 	releaseCommit  string
 )
 
-// versions is the JSON of dray version.
+// versions is the JSON output of dray version.
 type versions struct {
 	metav1.TypeMeta `json:",inline"`
 	Version         string `json:"version"`
@@ -59,7 +59,7 @@ Exit status: 0, or 2 for wrong usage.`,
 	return command
 }
 
-// version is what the linker or the Go toolchain recorded when dray was built.
+// version returns the version that the linker or the Go toolchain has recorded.
 func version() versions {
 	v := versions{
 		TypeMeta: metav1.TypeMeta{APIVersion: render.APIVersion, Kind: "Version"},
@@ -86,7 +86,7 @@ func version() versions {
 	return v
 }
 
-// String is one line.
+// String returns the version as one line.
 func (v versions) String() string {
 	text := "dray " + v.Version
 	if v.Commit != "" {
@@ -98,7 +98,7 @@ func (v versions) String() string {
 	return fmt.Sprintf("%s, Kubernetes API %s, %s %s", text, v.KubernetesAPI, v.Go, v.Platform)
 }
 
-// replaceName puts the name that the program was called by into its examples.
+// replaceName replaces the program's name in an example.
 func replaceName(example, name string) string {
 	return strings.ReplaceAll(example, "dray ", name+" ")
 }

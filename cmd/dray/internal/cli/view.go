@@ -73,7 +73,7 @@ func newView(o *origin) *cobra.Command {
 	return command
 }
 
-// shortestToken is how many characters nobody guesses.
+// shortestToken is the minimum length of a token, in characters, so that it cannot be guessed.
 const shortestToken = 16
 
 func (f *viewFlags) check() error {
@@ -129,7 +129,7 @@ func (f *viewFlags) run(ctx context.Context) error {
 	if f.file != "" {
 		return f.write(source.Picture())
 	}
-	debug.FreeOSMemory() // what was read takes more than what is kept
+	debug.FreeOSMemory() // reading needs more memory than what is kept
 	server, err := view.NewServer(ctx, source, f.where)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (f *viewFlags) run(ctx context.Context) error {
 	return server.Serve(ctx)
 }
 
-// read reads files, or the cluster, which is then followed.
+// read reads files, or the cluster, which it then follows by watches.
 func (f *viewFlags) read(ctx context.Context, options cluster.Options) (*input.Objects, *input.Follower, error) {
 	if !f.origin.live() {
 		objects, err := f.origin.read(ctx, options.Programs)
@@ -166,7 +166,7 @@ func (f *viewFlags) read(ctx context.Context, options cluster.Options) (*input.O
 	return objects, follower, err
 }
 
-// name says what is shown.
+// name returns a description of the source.
 func (f *viewFlags) name() string {
 	if f.origin.live() {
 		raw, err := f.origin.kube.ToRawKubeConfigLoader().RawConfig()
@@ -182,7 +182,7 @@ func (f *viewFlags) name() string {
 	return strings.TrimSpace(f.arguments())
 }
 
-// arguments are those that name what is read.
+// arguments returns the command line arguments for the source.
 func (f *viewFlags) arguments() string {
 	if f.origin.live() {
 		return ""
@@ -190,7 +190,7 @@ func (f *viewFlags) arguments() string {
 	return strings.TrimSpace(f.origin.terminal(&output{}).Flags)
 }
 
-// write writes the page into a file, which is there whole or not at all.
+// write writes the page to a file, atomically.
 func (f *viewFlags) write(p *view.Picture) error {
 	if f.file == "-" {
 		return view.WriteFile(f.origin.streams.Out, p)
@@ -205,7 +205,7 @@ func (f *viewFlags) write(p *view.Picture) error {
 	return nil
 }
 
-// openBrowser opens a browser if there is one.
+// openBrowser opens the page in a browser, if there is one.
 func openBrowser(ctx context.Context, address string) {
 	program, arguments := "xdg-open", []string{address}
 	switch runtime.GOOS {
@@ -215,6 +215,6 @@ func openBrowser(ctx context.Context, address string) {
 		program, arguments = "rundll32", []string{"url.dll,FileProtocolHandler", address}
 	}
 	if command := exec.CommandContext(ctx, program, arguments...); command.Start() == nil {
-		go func() { _ = command.Wait() }() // the address is printed, too
+		go func() { _ = command.Wait() }() // an error is ignored, since the address is printed, too
 	}
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watchInterval is how often a command with --watch looks again.
+// watchInterval is how often a command with --watch runs again.
 const watchInterval = 2 * time.Second
 
 func addWatch(command *cobra.Command, watch *bool) {
 	command.Flags().BoolVarP(watch, "watch", "w", false, fmt.Sprintf("look again every %s, and print when anything has changed, until interrupted", watchInterval))
 }
 
-// repeat runs a command once or, with --watch, until it is interrupted, and prints what it
-// prints if that has changed. An error ends it the first time only. The exit status is that
-// of the last time.
+// repeat runs a command once. With --watch, it repeats the command until it is interrupted, and
+// prints the output when that has changed. Only an error of the first run ends it. The exit code is
+// that of the last run.
 func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Context) error) error {
 	if !watch {
 		return run(ctx)
@@ -46,7 +46,7 @@ func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Contex
 		case first:
 			return err
 		default:
-			// A file may be half written, an API server may be away for a while.
+			// A file may be incomplete, or the API server temporarily unavailable.
 			if complaint != err.Error() {
 				complaint = err.Error()
 				o.streams.report(err)

@@ -25,11 +25,11 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// victimsAnswer is pods of one node that have to go for another one.
+// victimsAnswer has the pods of one node that must be evicted for another pod.
 type victimsAnswer struct {
 	Node    string   `json:"node"`
 	Victims []string `json:"victims"`
-	// Least is set if no other pods of the node would be fewer, or of lower priority.
+	// Least says that no other set of pods on the node is smaller, or has a lower priority.
 	Least bool `json:"least"`
 }
 
@@ -106,8 +106,8 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 	return command
 }
 
-// placeBefore places the pods that come before one, as dray explain does, unless alone is set, and returns how many have
-// a place.
+// placeBefore places the pods that come before a pod in the queue, as dray explain does, unless
+// alone is set. It returns how many have a place.
 func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod, alone bool) (placed int, err error) {
 	if alone {
 		return 0, nil
@@ -119,7 +119,7 @@ func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod, alone boo
 		}
 		shapes, err := s.state.Shapes([]*corev1.Pod{earlier})
 		if err != nil {
-			continue // it was left out
+			continue // the pod was left out of the state
 		}
 		result, err := sim.PlaceMany(ctx, shapes[0], 1, simulate.Real(nil), simulate.FirstFit)
 		if err != nil {
@@ -131,7 +131,7 @@ func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod, alone boo
 	return placed, nil
 }
 
-// noVictims says that no node would do, and whether that is for the priorities.
+// noVictims prints that evictions help on no node, and whether priorities are the reason.
 func (s *simulation) noVictims(ctx context.Context, o *origin, pod *corev1.Pod, anyPriority bool) error {
 	if anyPriority {
 		o.streams.note("%s fits on no node, whichever pods go", podName(pod))
@@ -163,13 +163,14 @@ func orNone(text string) string {
 	return text
 }
 
-// victims asks for the cheapest sets. Pods cost by their rank among the priorities there are.
+// victims returns the cheapest sets of victims. The cost of a pod is the rank of its priority.
 func (s *simulation) victims(ctx context.Context, pod *corev1.Pod, anyPriority bool, most int) ([]simulate.VictimSet, error) {
 	shapes, err := s.state.Shapes([]*corev1.Pod{pod})
 	if err != nil {
 		return nil, err
 	}
-	// A node holds fewer pods than that: a rank is dearer than all pods of those below it.
+	// A node has fewer pods than that. So a pod of a higher rank costs more than all pods of lower
+	// ranks together.
 	const perRank = 1000
 	cost := make(map[int32]float64)
 	for rank, priority := range s.priorities() {
@@ -183,10 +184,11 @@ func (s *simulation) victims(ctx context.Context, pod *corev1.Pod, anyPriority b
 	}, most)
 }
 
-// maxRank keeps sums of costs exact enough. Priorities beyond it count as one.
+// maxRank bounds the ranks, so that sums of costs remain exact. Higher priorities have the same
+// rank.
 const maxRank = 4
 
-// priorities lists the different ones of pods on nodes, ascending.
+// priorities returns the distinct priorities of pods on nodes, ascending.
 func (s *simulation) priorities() []int32 {
 	found := make(map[int32]bool)
 	for _, key := range s.PodKeys() {
@@ -199,7 +201,7 @@ func (s *simulation) priorities() []int32 {
 
 func priorityOf(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
-// stays reports whether a pod would be back at once, or cannot be evicted.
+// stays reports whether a pod cannot be evicted, or would be created again on its node.
 func stays(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror || ofDaemonSet(pod)
@@ -209,7 +211,7 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "DaemonSet" })
 }
 
-// change is what a what-if does to the cluster.
+// change has the flags of a what-if.
 type change struct {
 	taint                      string
 	driver, pool, device, node string
@@ -217,14 +219,14 @@ type change struct {
 	add                        map[string]int
 }
 
-// whatIfAnswer is how many pods of a shape fit before and after.
+// whatIfAnswer says how many pods of a shape fit before and after the change.
 type whatIfAnswer struct {
 	Pod     string `json:"pod"`
 	Pending int    `json:"pending"`
 	// FitsNow and FitsThen are absent if there is no limit.
 	FitsNow  *int `json:"fitsNow,omitempty"`
 	FitsThen *int `json:"fitsThen,omitempty"`
-	// Undecided is how many nodes may then take more.
+	// UndecidedNodes is the number of nodes that may take more pods after the change.
 	UndecidedNodes int `json:"undecidedNodes"`
 }
 
@@ -283,14 +285,14 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 	flags.StringVar(&change.node, "node", "", "taint devices of this node only")
 	flags.StringSliceVar(&change.remove, "remove", nil, "nodes that go, with their pods")
 	flags.StringToIntVar(&change.add, "add", nil, "nodes like these come, as many")
-	// They fail only for flags that do not exist.
+	// an error means that the flag does not exist
 	_ = command.RegisterFlagCompletionFunc("node", o.completeNode)
 	_ = command.RegisterFlagCompletionFunc("remove", o.completeNode)
 	_ = command.RegisterFlagCompletionFunc("driver", o.completeDriver)
 	return command
 }
 
-// limit is nil if there is none.
+// limit returns the number of pods that fit, or nil if there is no limit.
 func limit(fit simulate.Fit) *int {
 	if fit.Pods == simulate.Unlimited {
 		return nil
@@ -305,7 +307,7 @@ func count(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// after is the cluster once the change is made, and the nodes that there are then.
+// after returns the state after the change, and the nodes of that state.
 func (s *simulation) after(c *change) (*simulate.State, simulate.Nodes, error) {
 	on := simulate.Real(nil)
 	sim := s.state.Sim()
@@ -359,7 +361,7 @@ func (s *simulation) taint(sim *simulate.Sim, c *change) error {
 	return sim.Taint(taint, slices.Values(devices))
 }
 
-// devices are those that are to be tainted.
+// devices returns the devices to taint.
 func (s *simulation) devices(c *change) ([]pools.DeviceID, error) {
 	var only *corev1.Node
 	if c.node != "" {

@@ -20,33 +20,34 @@ import (
 	"github.com/dray-project/dray/simulate/when"
 )
 
-// whenAnswer is when a pod or a group starts.
+// whenAnswer says when a pod or a group starts.
 type whenAnswer struct {
 	// Kind is Pod or PodGroup.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Pods is how many start together.
+	// Pods is the number of pods that start together.
 	Pods int `json:"pods"`
-	// Starts is absent if they never do.
+	// Starts is absent if they never start.
 	Starts *time.Time `json:"starts,omitempty"`
-	// Undecided says that they may start earlier, or at all.
+	// Undecided says that they may start earlier, or may start although Starts is absent.
 	Undecided bool       `json:"undecided,omitempty"`
 	Nodes     []string   `json:"nodes,omitempty"`
 	After     []endOfPod `json:"after,omitempty"`
 }
 
-// endOfPod is a pod that ends.
+// endOfPod is the expected end of a pod.
 type endOfPod struct {
 	Pod string    `json:"pod"`
 	At  time.Time `json:"at"`
 }
 
-// waiting is a pod or a group in the queue.
+// waiting is a pod or a group in the scheduling queue.
 type waiting struct {
 	kind string
 	key  types.NamespacedName
 	pods []*corev1.Pod
-	// topologies are what the pods of a group must have in common, notLookedAt is what is left aside of that.
+	// topologies are what the pods of a group must have in common. notLookedAt has what the
+	// simulation ignores of that.
 	topologies  []simulate.Topology
 	notLookedAt []string
 }
@@ -122,7 +123,8 @@ Exit status: 0 if all start at some time, 1 if not, 2 for wrong usage or input.`
 	return command
 }
 
-// queue lists what waits, in the order of the scheduling queue: those that are named, or all.
+// queue returns the pods and groups that wait, in the order of the scheduling queue: the named
+// ones, or all.
 func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
 	asked := make(map[*corev1.Pod]bool)
 	for _, shape := range s.shapes {
@@ -163,9 +165,9 @@ func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
 	return named(all, names, o)
 }
 
-// named are those of a queue that have one of some names.
+// named returns the entries of a queue with these names.
 func named(all []waiting, names []string, o *origin) ([]waiting, error) {
-	var keys [2][]types.NamespacedName // pods, groups
+	var keys [2][]types.NamespacedName // pods and groups
 	for _, w := range all {
 		if w.kind == "Pod" {
 			keys[0] = append(keys[0], w.key)
@@ -188,7 +190,8 @@ func named(all []waiting, names []string, o *origin) ([]waiting, error) {
 	return slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] }), nil
 }
 
-// showStarts prints when each of the queue starts, and why the first that never does has no place.
+// showStarts prints the start of each entry of the queue. It explains why the first that never
+// starts has no place.
 func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue []waiting, starts []when.Start) error {
 	var rows [][]string
 	var items []any
@@ -234,7 +237,7 @@ func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue
 	return errNotPlaced
 }
 
-// afterWhich names the last of the pods that end.
+// afterWhich names the last of the pods whose end is awaited.
 func afterWhich(ends []endOfPod) string {
 	const few = 3
 	var names []string

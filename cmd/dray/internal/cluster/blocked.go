@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// block marks devices that are free but cannot be allocated: too little is left of a
-// counter that they draw on.
+// block marks free devices that cannot be allocated, because a counter that they consume is
+// exhausted.
 func (s *PoolState) block() {
 	for i := range s.Devices {
 		if device := &s.Devices[i]; len(device.Holders) == 0 {
@@ -37,8 +37,8 @@ func (s *PoolState) shortCounters(device *DeviceState) string {
 	return strings.Join(short, "; ")
 }
 
-// State is one word: free, used, shared or blocked; unusable for devices of pools that
-// cannot be used.
+// State returns free, used, shared or blocked. For devices of pools that cannot be used, it returns
+// unusable.
 func (s *PoolState) State(device *DeviceState) string {
 	switch {
 	case s.Incomplete != "" || s.Invalid != "":

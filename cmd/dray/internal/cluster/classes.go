@@ -14,8 +14,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// nameClasses notes by which class each device serves a claim, if that is not plain from its spec:
-// a request may be served by several classes.
+// nameClasses records the class of each allocated device, if a request permits several classes.
 func nameClasses(claim *resourceapi.ResourceClaim, choices []allocator.Choice) {
 	more, err := extension.Of(claim)
 	if err != nil || !slices.ContainsFunc(choices, func(c allocator.Choice) bool { return len(more.Requests[c.Request].Classes) > 0 }) {
@@ -27,7 +26,7 @@ func nameClasses(claim *resourceapi.ResourceClaim, choices []allocator.Choice) {
 	}
 	text, err := json.Marshal(names)
 	if err != nil {
-		panic(err) // strings can be written
+		panic(err) // strings can always be encoded
 	}
 	if claim.Annotations == nil {
 		claim.Annotations = make(map[string]string)
@@ -35,14 +34,13 @@ func nameClasses(claim *resourceapi.ResourceClaim, choices []allocator.Choice) {
 	claim.Annotations[extension.ClassesAnnotation] = string(text)
 }
 
-// HasClasses reports whether several classes may serve a request.
+// HasClasses reports whether a request permits several classes.
 func HasClasses(claim *resourceapi.ResourceClaim, request string) bool {
 	more, err := extension.Of(claim)
 	return err == nil && len(more.Requests[request].Classes) > 0
 }
 
-// ClassesOf reads by which class each result of a claim's allocation serves it. It is nil if nothing
-// is said of it.
+// ClassesOf returns the class of each result of a claim's allocation, or nil if none is recorded.
 func ClassesOf(claim *resourceapi.ResourceClaim) []string {
 	var names []string
 	text, found := claim.Annotations[extension.ClassesAnnotation]
@@ -52,7 +50,8 @@ func ClassesOf(claim *resourceapi.ResourceClaim) []string {
 	return names
 }
 
-// ClassesOfDevice lists the classes whose selectors a device of the pool matches, in the order read.
+// ClassesOfDevice returns the classes whose selectors a device of the pool matches, in the order in
+// which they were read.
 func (c *Cluster) ClassesOfDevice(pool *PoolState, device *DeviceState) []string {
 	var names []string
 	for _, class := range c.objects.Classes {
@@ -65,7 +64,7 @@ func (c *Cluster) ClassesOfDevice(pool *PoolState, device *DeviceState) []string
 	return names
 }
 
-// ClaimSpecs are those of all claims that exist, and of all templates.
+// ClaimSpecs returns the specs of all claims and templates.
 func (c *Cluster) ClaimSpecs() iter.Seq[*resourceapi.ResourceClaimSpec] {
 	return func(yield func(*resourceapi.ResourceClaimSpec) bool) {
 		for _, key := range c.order {

@@ -17,7 +17,8 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/spelling"
 )
 
-// Matches reports whether a device of the pool matches a selector. One that fails matches nothing.
+// Matches reports whether a device of the pool matches a selector. If the selector fails, it does
+// not match.
 func (c *Cluster) Matches(expression string, pool *PoolState, device *DeviceState) bool {
 	for i := range device.matched {
 		if device.matched[i].expression == expression {
@@ -28,20 +29,20 @@ func (c *Cluster) Matches(expression string, pool *PoolState, device *DeviceStat
 		device.seen = cel.NewDevice(pool.Driver, device.Object)
 	}
 	matches := c.matches(expression, device.seen)
-	if len(device.matched) < mostMatched {
+	if len(device.matched) < maxMatched {
 		device.matched = append(device.matched, matched{expression, matches})
 	}
 	return matches
 }
 
-// matched says whether a device matches an expression.
+// matched caches whether a device matches an expression.
 type matched struct {
 	expression string
 	matches    bool
 }
 
-// mostMatched bounds what is remembered of a device: beside pods that ask for the same there are few expressions.
-const mostMatched = 8
+// maxMatched bounds the cache of a device. Few expressions are evaluated for one device.
+const maxMatched = 8
 
 func (c *Cluster) matches(expression string, device *cel.Device) bool {
 	program, err := c.programs.Selector(expression)
@@ -68,7 +69,7 @@ func (c *Cluster) Published(class *resourceapi.DeviceClass) bool {
 	return found
 }
 
-// compileError adds to an error about a class that does not exist which classes there are.
+// compileError adds the names of existing classes to an error about an unknown class.
 func (c *Cluster) compileError(err error) error {
 	var unknown *allocator.UnknownClassError
 	if errors.As(err, &unknown) {
@@ -77,7 +78,7 @@ func (c *Cluster) compileError(err error) error {
 	return err
 }
 
-// Classes are the names of the device classes that there are, in order.
+// Classes returns the sorted names of the device classes.
 func (c *Cluster) Classes() []string {
 	names := make([]string, len(c.objects.Classes))
 	for i, class := range c.objects.Classes {
@@ -102,7 +103,7 @@ func (c *Cluster) classHint(name string) string {
 	return "there is " + strings.Join(names, ", ")
 }
 
-// ClassNames lists the classes that a claim asks for.
+// ClassNames returns the classes that a claim requests.
 func ClassNames(claim *resourceapi.ResourceClaim) []string {
 	var names []string
 	for _, terms := range TermsOf(claim) {

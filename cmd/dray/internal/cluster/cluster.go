@@ -23,8 +23,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Cluster holds nodes, devices and claims, and changes as placements are kept. It
-// is not safe for concurrent use.
+// Cluster has nodes, devices and claims. Keep and similar methods change it. It is not safe for
+// concurrent use.
 type Cluster struct {
 	Nodes  []*corev1.Node // in the order read
 	Ledger *pools.Ledger
@@ -35,50 +35,51 @@ type Cluster struct {
 	pods     []*corev1.Pod
 	podByKey map[types.NamespacedName]*corev1.Pod
 	rooms    map[string]room // by node
-	// extended are the classes behind extended resources; none if the feature is off.
+	// extended has the class of each extended resource. It is empty if the feature is off.
 	extended  map[corev1.ResourceName]*resourceapi.DeviceClass
 	claims    *podclaims.Resolver
-	order     []types.NamespacedName // of claims, as read
+	order     []types.NamespacedName // of claims, as they were read
 	templates []types.NamespacedName
 	classes   allocator.Classes
 	allocator *allocator.Allocator
 	programs  *cel.Cache
 	memo      *cel.Memo
-	ofClass   map[string]bool // see Published
-	// wholePools are remembered by Reached.
+	ofClass   map[string]bool // cache of Published
+	// wholePools is the cache of Reached.
 	wholePools map[pools.PoolID]wholePool
 	refused    refused
 }
 
-// manyResults is how many results of selectors are remembered for explanations.
+// manyResults is the size of the cache of selectors' results.
 const manyResults = 1 << 16
 
-// fewPrograms is the size of the cache of expressions if none is given.
+// fewPrograms is the default size of the cache of expressions.
 const fewPrograms = 64
 
-// Programs holds the compiled expressions.
+// Programs returns the cache of compiled expressions.
 func (c *Cluster) Programs() *cel.Cache { return c.programs }
 
 // Options of a Cluster.
 type Options struct {
 	Features allocator.Features
-	// NoTaintRules leaves DeviceTaintRules aside.
+	// NoTaintRules ignores DeviceTaintRules.
 	NoTaintRules bool
-	// ExtendedResources lets devices stand for extended resources of containers.
+	// ExtendedResources lets devices provide extended resources of containers.
 	ExtendedResources bool
 	// GroupClaims lets the pods of a PodGroup share its claims.
 	GroupClaims bool
-	// Programs holds compiled expressions; nil makes an own cache.
+	// Programs is the cache of compiled expressions. nil stands for a new one.
 	Programs *cel.Cache
 	// Budget limits the search per node, in steps; 0 is the allocator's default.
 	Budget int64
-	// Policy and Topology say which devices of a node are preferred. Nil is as kube-scheduler does.
+	// Policy and Topology determine which devices of a node are preferred. nil stands for
+	// kube-scheduler's order.
 	Policy   allocator.Remembered
 	Topology []resourceapi.FullyQualifiedName
 }
 
-// New builds a Cluster. The objects are kept, not modified. An error is about claims
-// that cannot be allocated the way their status says.
+// New returns a Cluster. The objects are kept, but not modified. It returns an error if the status
+// of a claim has an allocation that is not possible.
 func New(objects *input.Objects, options Options) (*Cluster, error) {
 	published := objects.Slices
 	if options.Features.DeviceTaints && !options.NoTaintRules {
@@ -159,7 +160,7 @@ func (c *Cluster) Node(name string) *corev1.Node {
 	return c.byName[i]
 }
 
-// Claim returns the claim as it is now, nil if there is none.
+// Claim returns the current claim, nil if there is none.
 func (c *Cluster) Claim(key types.NamespacedName) *resourceapi.ResourceClaim {
 	return c.claims.Claim(key)
 }
@@ -174,7 +175,7 @@ func (c *Cluster) Class(name string) *resourceapi.DeviceClass {
 	return nil
 }
 
-// origin says where the workload was read; empty for claims made from templates.
+// origin returns where a workload was read. It is empty for claims made from templates.
 func (c *Cluster) origin(w Workload) string {
 	kind := "ResourceClaim"
 	if w.Pod != nil {
@@ -187,7 +188,7 @@ func (c *Cluster) origin(w Workload) string {
 	return origin.String()
 }
 
-// TemplateOrigin says where the template of that name was read.
+// TemplateOrigin returns where a template was read.
 func (c *Cluster) TemplateOrigin(namespace, name string) string {
 	origin, found := c.objects.Origin("ResourceClaimTemplate", namespace, name)
 	if !found {
@@ -205,11 +206,10 @@ func keyOf(object named) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// uidSpace is the namespace of the UIDs that dray makes up.
+// uidSpace is the namespace of generated UIDs.
 var uidSpace = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("dray.resource.k8s.io"))
 
-// madeUpUID stands in for what an API server would draw at random. Equal input gives
-// equal output.
+// madeUpUID returns a UID for an object that no API server has created. It is deterministic.
 func madeUpUID(kind string, key types.NamespacedName) types.UID {
 	return types.UID(uuid.NewSHA1(uidSpace, []byte(kind+"/"+key.String())).String())
 }

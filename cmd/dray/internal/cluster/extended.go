@@ -16,21 +16,21 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// usesDevices reports whether a pod has claims, or extended resources that devices may
-// stand for.
+// usesDevices reports whether a pod has claims, or extended resources that devices may provide.
 func usesDevices(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || len(podclaims.ExtendedResources(pod)) > 0
 }
 
-// classOf returns the class behind an extended resource, nil if there is none or the feature is off.
+// classOf returns the class of an extended resource, nil if there is none or the feature is off.
 func (c *Cluster) classOf(name corev1.ResourceName) *resourceapi.DeviceClass { return c.extended[name] }
 
-// fromDevices lists those of a pod's extended resources that devices have to provide on the node, and one that nobody provides.
+// fromDevices returns the pod's extended resources that devices must provide on the node, and one
+// that is not available there at all.
 func (c *Cluster) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing corev1.ResourceName) {
 	return podclaims.FromDevices(asked, node, c.classOf)
 }
 
-// noProvider says that a node does not have an extended resource.
+// noProvider returns why a node cannot provide an extended resource.
 func (c *Cluster) noProvider(name corev1.ResourceName, node *corev1.Node) string {
 	if !c.options.ExtendedResources {
 		return fmt.Sprintf("the node does not list %s as allocatable, and the feature gate DRAExtendedResource is off, with which devices could stand for it", name)
@@ -45,8 +45,8 @@ func (c *Cluster) noProvider(name corev1.ResourceName, node *corev1.Node) string
 	return fmt.Sprintf("the node "+lists+", and no DeviceClass has it as extendedResourceName", name)
 }
 
-// extendedClaim is the claim that the scheduler makes for extended resources of a pod. It
-// is nil if there are none.
+// extendedClaim returns the claim that the scheduler creates for a pod's extended resources, or nil
+// if there are none.
 func (c *Cluster) extendedClaim(pod *corev1.Pod, names []corev1.ResourceName) *resourceapi.ResourceClaim {
 	requests, _ := podclaims.AllExtendedRequests(pod, names, c.classOf)
 	if len(requests) == 0 {
@@ -59,7 +59,7 @@ func (c *Cluster) extendedClaim(pod *corev1.Pod, names []corev1.ResourceName) *r
 	return claim
 }
 
-// extendedUsers says which request is for which container.
+// extendedUsers maps requests to containers.
 func extendedUsers(pod *corev1.Pod, claim *resourceapi.ResourceClaim) string {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	var users []string
@@ -76,8 +76,8 @@ func extendedUsers(pod *corev1.Pod, claim *resourceapi.ResourceClaim) string {
 	return strings.Join(users, ", ")
 }
 
-// requestName is how requests for extended resources are called: by the position of the
-// container and that of the resource.
+// requestName is the format of requests' names for extended resources: index of the container, and
+// index of the resource.
 const requestName = "container-%d-request-%d"
 
 // IsExtended reports whether a claim is made for the extended resources of a pod.

@@ -21,40 +21,41 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
-// Gang is a PodGroup of which some pods wait for devices.
+// Gang is a PodGroup with pods that wait for devices.
 type Gang struct {
 	Key types.NamespacedName
-	// Workloads are the pods that wait, in the order of the scheduling queue.
+	// Workloads are the waiting pods, in the order of the scheduling queue.
 	Workloads []Workload
-	// Needs is how many of them need a place for the group to start, at least one.
+	// Needs is how many of them must have a place for the group to start; at least one.
 	Needs int
 
 	object *schedulingapi.PodGroup
 }
 
-// GangOutcome is the answer for a group.
+// GangOutcome is the result for a group.
 type GangOutcome struct {
 	*gang.Result
 	Gang Gang
-	// Placements are by workload. They have no claims before KeepGang.
+	// Placements are by workload. They have no claims before KeepGang is called.
 	Placements []*Placement
-	// Why are sentences about what pods compete for, and what would have to change, if WhyNot was asked.
+	// Why says, in sentences, what pods compete for and what would help. WhyNot sets it.
 	Why []string
-	// Topology is the label and value of the nodes on which the pods have to be, or come closest to having places; empty for any nodes.
+	// Topology is the label and value of the nodes for all pods. If they do not fit, it is the
+	// closest one. It is empty without a topology constraint.
 	Topology string
 
 	members  []*gangMember // by pod of the Result
 	question gang.Question
-	// domain are the positions of the nodes of the question among all.
+	// domain has the indexes of the question's nodes among all nodes.
 	domain []int
 }
 
-// String says how many pods fit together, and why not more if that is known, in one sentence.
+// String returns one sentence: how many pods fit together, and why not more if that is known.
 func (o *GangOutcome) String() string {
 	return strings.Join(append([]string{o.counted()}, o.Why...), "; ")
 }
 
-// counted says how many pods fit together.
+// counted returns how many pods fit together.
 func (o *GangOutcome) counted() string {
 	fit := o.Placed()
 	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together%s, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.on()+o.in(), o.Gang.Needs)
@@ -71,7 +72,7 @@ func (o *GangOutcome) counted() string {
 	return text
 }
 
-// in names the values that the devices of the pods have in common.
+// in returns a phrase with the attribute values that the devices of the pods share.
 func (o *GangOutcome) in() string {
 	if len(o.Domain) == 0 {
 		return ""
@@ -83,7 +84,7 @@ func (o *GangOutcome) in() string {
 	return " with devices of " + strings.Join(names, " and ")
 }
 
-// on names the label of the nodes.
+// on returns a phrase with the topology label.
 func (o *GangOutcome) on() string {
 	if o.Topology == "" {
 		return ""
@@ -91,8 +92,8 @@ func (o *GangOutcome) on() string {
 	return " on nodes with " + o.Topology
 }
 
-// groupOf is the PodGroup of a workload that starts only if enough of its pods have a place, or whose pods go to one domain, nil if there is
-// none.
+// groupOf returns the PodGroup of a workload if the group has a minimum number of pods or a
+// topology constraint, or nil.
 func (c *Cluster) groupOf(w Workload) *schedulingapi.PodGroup {
 	if w.Pod == nil || w.Pod.Spec.SchedulingGroup == nil || w.Pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
@@ -129,7 +130,7 @@ func (c *Cluster) Gangs() []Gang {
 	return list
 }
 
-// started counts the pods of a group that run, or wait without needing devices.
+// started counts the pods of a group that run, or wait and need no devices.
 func (c *Cluster) started(group *schedulingapi.PodGroup) int {
 	n := 0
 	for _, pod := range c.pods {
@@ -140,9 +141,10 @@ func (c *Cluster) started(group *schedulingapi.PodGroup) int {
 	return n
 }
 
-// PlaceGang looks for places for the pods of a group: for all, or as many as there are, if that is as many as it needs. Nothing is
-// kept: see Keep. OneByOne has the pods placed one after the other, as kube-scheduler does. With a topology constraint, all of them go to nodes
-// with one value of its label. The error is the context's.
+// PlaceGang places the pods of a group: all, or as many as possible if the group needs no more. It
+// keeps nothing: see Keep. oneByOne places the pods one after the other, as kube-scheduler does.
+// With a topology constraint, all nodes have the same value of its label. The error is the
+// context's.
 func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, oneByOne bool) (*GangOutcome, error) {
 	o := &GangOutcome{Gang: g, Result: &gang.Result{}}
 	q := gang.Question{Compile: c.compile, State: c.Ledger.State(), Nodes: nodes, Min: g.Needs, Budget: 2 * c.options.Budget}
@@ -198,8 +200,8 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 	return o, nil
 }
 
-// WhyNot finds out what the pods of a group that does not start compete for, and what would have to change. Nothing may be kept
-// in between. The error is the context's.
+// WhyNot finds out what the pods of a group that does not start compete for, and what would help.
+// Nothing may be kept since PlaceGang. The error is the context's.
 func (c *Cluster) WhyNot(ctx context.Context, o *GangOutcome) error {
 	found, err := gang.Explain(ctx, o.question, o.Result, true)
 	if err != nil || found == nil {
@@ -217,14 +219,15 @@ func (c *Cluster) WhyNot(ctx context.Context, o *GangOutcome) error {
 	return nil
 }
 
-// refuse has all pods that are asked about fail with an error.
+// refuse sets an error for all pods of the question.
 func (o *GangOutcome) refuse(err error) {
 	for _, m := range o.members {
 		o.Placements[m.at].Err = fmt.Errorf("PodGroup %s: %w", o.Gang.Key, err)
 	}
 }
 
-// common reads what the devices of all pods of a group have in common, and lists the claims of its pods that are allocated already.
+// common reads the requirements for devices of all pods of a group. It also returns the claims of
+// its pods that are already allocated.
 func (c *Cluster) common(g Gang, waiting []*Placement) (group extension.Group, held []*resourceapi.ResourceClaim, err error) {
 	if group, err = extension.GroupOf(g.object.Annotations); err != nil || group.IsZero() {
 		return group, nil, err
@@ -252,16 +255,16 @@ func (c *Cluster) common(g Gang, waiting []*Placement) (group extension.Group, h
 	return group, held, group.Check(all)
 }
 
-// gangMember is a pod of a group that is asked about.
+// gangMember is a pod of a group in a question.
 type gangMember struct {
 	*attempt
-	at int // among the workloads
-	// on are the variants by node, nil where the pod cannot run.
+	at int // index among the workloads
+	// on has the variant for each node, nil where the pod cannot run.
 	on       []*variant
 	variants []*variant
 }
 
-// pod is what is asked about a member.
+// pod returns the member as a pod of the question.
 func (m *gangMember) pod(nodes []*corev1.Node) (gang.Pod, error) {
 	on := make([]int, len(nodes))
 	m.on = make([]*variant, len(nodes))
@@ -292,7 +295,8 @@ func open(claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	return slices.DeleteFunc(slices.Clone(claims), func(c *resourceapi.ResourceClaim) bool { return c.Status.Allocation != nil })
 }
 
-// across reports whether claims are to agree with others that are allocated with them: those of other pods must not be among them.
+// across reports whether the pod has constraints across claims. Claims of other pods must not be
+// included in them.
 func (m *gangMember) across() bool {
 	for _, claim := range m.claims {
 		extended, err := extension.Of(claim)
@@ -303,7 +307,7 @@ func (m *gangMember) across() bool {
 	return false
 }
 
-// hasRoom reports whether a node has what some members need together, but for devices.
+// hasRoom reports whether a node has the resources that members need together, apart from devices.
 func (c *Cluster) hasRoom(node *corev1.Node, members []*gangMember, pods []int) bool {
 	if len(pods) == 0 {
 		return true
@@ -328,7 +332,7 @@ func (c *Cluster) hasRoom(node *corev1.Node, members []*gangMember, pods []int) 
 	return short.empty()
 }
 
-// KeepGang makes the placements part of the cluster, with their claims.
+// KeepGang adds the placements to the cluster, with their claims.
 func (c *Cluster) KeepGang(o *GangOutcome) error {
 	for i, m := range o.members {
 		p := o.Placements[m.at]
@@ -343,7 +347,7 @@ func (c *Cluster) KeepGang(o *GangOutcome) error {
 	return nil
 }
 
-// accept enters what was found for a member. Claims that it shares may have been kept for another one.
+// accept records the result of a member. A shared claim may already be kept for another member.
 func (m *gangMember) accept(p *Placement, v *variant, places []gang.Place) {
 	p.Before, p.Fits = slices.Clone(v.claims), []string{p.Node}
 	p.Claims = make([]*resourceapi.ResourceClaim, len(p.Before))
@@ -368,7 +372,7 @@ func (m *gangMember) accept(p *Placement, v *variant, places []gang.Place) {
 	}
 }
 
-// GangRun places the groups of a run, each when the first of its pods has its turn.
+// GangRun places the groups of a run, each at the turn of its first pod.
 type GangRun struct {
 	cluster *Cluster
 	gangs   []Gang
@@ -376,12 +380,12 @@ type GangRun struct {
 	explain bool
 }
 
-// GangRun begins one. With explain, it finds out why groups do not start.
+// GangRun starts a run. With explain, it finds out why groups do not start.
 func (c *Cluster) GangRun(explain bool) *GangRun {
 	return &GangRun{cluster: c, gangs: c.Gangs(), explain: explain, placed: make(map[types.NamespacedName]*Placement)}
 }
 
-// Turn returns the placement of a pod of a group, which is kept, and nil for other workloads.
+// Turn returns and keeps the placement of a pod of a group. It returns nil for other workloads.
 func (r *GangRun) Turn(ctx context.Context, w Workload, nodes []*corev1.Node) (*Placement, error) {
 	if w.Pod == nil {
 		return nil, nil
@@ -408,8 +412,8 @@ func (r *GangRun) Turn(ctx context.Context, w Workload, nodes []*corev1.Node) (*
 	return r.placed[w.Key()], r.cluster.KeepGang(o)
 }
 
-// SupposeGang keeps as many placements as were found, though they may be fewer than the group needs: what the others lack
-// then is what stands in the way.
+// SupposeGang keeps the placements even if they are fewer than the group needs. What the other pods
+// then lack is what prevents the start.
 func (c *Cluster) SupposeGang(o *GangOutcome) error {
 	for i, m := range o.members {
 		if p := o.Placements[m.at]; i < len(o.Places) && o.Places[i].Node >= 0 {

@@ -19,16 +19,16 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// PoolState is a pool and what is left of it.
+// PoolState is a pool and what is free of it.
 type PoolState struct {
 	Driver     string `json:"driver"`
 	Pool       string `json:"pool"`
 	Generation int64  `json:"generation"`
-	// Slices is how many slices of the generation there are, SliceCount how many
-	// there should be.
+	// Slices is the number of slices of the generation. SliceCount is how many the pool should
+	// have.
 	Slices     int64 `json:"slices"`
 	SliceCount int64 `json:"resourceSliceCount"`
-	// Nodes are those which reach the pool, in the order of the cluster.
+	// Nodes are the nodes that reach the pool, in the order of the cluster.
 	Nodes []string `json:"nodes"`
 	// Incomplete and Invalid say why nothing can be allocated from the pool.
 	Incomplete  string            `json:"incomplete,omitempty"`
@@ -37,21 +37,20 @@ type PoolState struct {
 	Devices     []DeviceState     `json:"devices"`
 }
 
-// CounterSetState is a counter set and what its devices in use leave of it.
+// CounterSetState is a counter set and what is left of it.
 type CounterSetState struct {
 	Name     string        `json:"name"`
 	Counters []AmountState `json:"counters"`
 }
 
-// AmountState is a counter or capacity. Left may be negative if more is in use than
-// there is.
+// AmountState is a counter or capacity. Left is negative if more is in use than exists.
 type AmountState struct {
 	Name  string            `json:"name"`
 	Left  resource.Quantity `json:"left"`
 	Total resource.Quantity `json:"total"`
 }
 
-// DeviceState is a device and who has it.
+// DeviceState is a device and the claims that hold it.
 type DeviceState struct {
 	// Object is the device as published, with taints of DeviceTaintRules.
 	Object *resourceapi.Device `json:"-"`
@@ -60,22 +59,22 @@ type DeviceState struct {
 	// Unreached is set by Inventory if none of the nodes reaches the device.
 	Unreached bool `json:"-"`
 
-	seen *cel.Device // by selectors, nil before the first one
-	// matched has answers to some expressions.
+	seen *cel.Device // for selectors; nil before the first one
+	// matched caches the results of some expressions.
 	matched []matched
 
 	Name       string                                                    `json:"name"`
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`
-	// Capacity has what is left only for devices that can be shared.
+	// Capacity has the amounts that are left, only for devices that can be shared.
 	Capacity []AmountState             `json:"capacity,omitempty"`
 	Shared   bool                      `json:"allowMultipleAllocations,omitempty"`
 	Taints   []resourceapi.DeviceTaint `json:"taints,omitempty"`
 	Holders  []HolderState             `json:"heldBy,omitempty"`
-	// Blocked says which counters are exhausted, so that a free device cannot be had.
+	// Blocked names the exhausted counters because of which a free device cannot be allocated.
 	Blocked string `json:"blockedBy,omitempty"`
 }
 
-// HolderState is a claim that holds a device, once per request.
+// HolderState is a request of a claim that holds a device.
 type HolderState struct {
 	Claim   string `json:"claim"` // namespace/name
 	Request string `json:"request"`
@@ -83,8 +82,8 @@ type HolderState struct {
 	Consumers []string `json:"reservedFor,omitempty"`
 }
 
-// Inventory lists the pools that nodes reach, by driver and name. With a node, only
-// what this node reaches is listed. The error is about a node selector of a slice.
+// Inventory returns the pools that nodes reach, sorted by driver and name. With a node, it returns
+// only what this node reaches. It returns an error for an invalid node selector of a slice.
 func (c *Cluster) Inventory(node *corev1.Node) ([]PoolState, error) {
 	reached, err := c.reach(node)
 	if err != nil {
@@ -104,9 +103,9 @@ func (c *Cluster) Inventory(node *corev1.Node) ([]PoolState, error) {
 	return states, nil
 }
 
-// Reached lists the pools from which devices can be allocated on the node, with all their
-// devices: those which do not reach the node are marked. Others may hold the result, too:
-// it is read-only.
+// Reached returns the pools from which devices can be allocated on the node, with all their
+// devices. Devices that do not reach the node are marked. The result may be shared, so it is
+// read-only.
 func (c *Cluster) Reached(node *corev1.Node) ([]*PoolState, error) {
 	view, err := c.Ledger.State().Snapshot().GatherPools(node)
 	if err != nil {
@@ -126,8 +125,8 @@ func (c *Cluster) Reached(node *corev1.Node) ([]*PoolState, error) {
 	return states, nil
 }
 
-// wholePool is the state of a usable pool with all its devices. It is remembered until
-// something else of the pool is in use.
+// wholePool returns the state of a usable pool with all its devices. It is cached until the usage
+// of the pool changes.
 func (c *Cluster) wholePool(pool pools.Pool) *PoolState {
 	usage := c.Ledger.State().Pool(pool)
 	known, found := c.wholePools[pool.ID()]
@@ -139,13 +138,13 @@ func (c *Cluster) wholePool(pool pools.Pool) *PoolState {
 	return known.state
 }
 
-// wholePool is a PoolState and the usage that it is about.
+// wholePool is a cached PoolState, and the usage that it shows.
 type wholePool struct {
 	usage pools.PoolUsage
 	state *PoolState
 }
 
-// seenBy is a copy in which the devices are marked that do not reach the node of a view.
+// seenBy returns a copy in which devices are marked that do not reach the node of a view.
 func (s *PoolState) seenBy(view pools.PoolView) *PoolState {
 	here := make(map[pools.Device]bool, view.Len())
 	for device := range view.Devices() {
@@ -174,7 +173,7 @@ func (c *Cluster) TaintRules(driver, pool, device string, taint *resourceapi.Dev
 	return names
 }
 
-// ParseTaint reads KEY[=VALUE]:EFFECT.
+// ParseTaint parses KEY[=VALUE]:EFFECT.
 func ParseTaint(text string) (resourceapi.DeviceTaint, error) {
 	rest, effect, found := strings.Cut(text, ":")
 	key, value, _ := strings.Cut(rest, "=")
@@ -188,17 +187,17 @@ func ParseTaint(text string) (resourceapi.DeviceTaint, error) {
 	return taint, nil
 }
 
-// Slices are the ResourceSlices as read.
+// Slices returns the ResourceSlices as they were read.
 func (c *Cluster) Slices() []*resourceapi.ResourceSlice { return c.objects.Slices }
 
-// reach is what nodes see of one pool.
+// reach is the view of nodes on one pool.
 type reach struct {
 	nodes   []string
 	invalid string
 	devices map[pools.Device]bool
 }
 
-// reach looks from the node, or from all nodes.
+// reach returns the view of one node, or of all nodes.
 func (c *Cluster) reach(only *corev1.Node) (map[pools.PoolID]*reach, error) {
 	nodes := c.Nodes
 	if only != nil {
@@ -250,7 +249,7 @@ func (c *Cluster) poolState(pool pools.Pool, r *reach, onlyReached bool) PoolSta
 		}
 		state.CounterSets = append(state.CounterSets, CounterSetState{set.Name, counters})
 	}
-	// Devices of a pool that cannot be used are not part of any node's view.
+	// Devices of an unusable pool are in no node's view.
 	unusable := state.Incomplete != "" || state.Invalid != ""
 	for device := range pool.Devices() {
 		if !onlyReached || unusable || r.devices[device] {

@@ -16,11 +16,11 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
-// cordoned is the reason of a node that takes no pods.
+// cordoned is the reason for a cordoned node.
 var cordoned = because("the node is cordoned (spec.unschedulable)")
 
-// unfit says why the workload cannot go to the node whatever devices it has; empty if
-// it can.
+// unfit returns why the workload cannot run on the node, regardless of devices and resources. It is
+// empty if it can.
 func unfit(w Workload, claims []*resourceapi.ResourceClaim, node *corev1.Node) (reason, error) {
 	if why := unfitClaims(claims, node); why != "" {
 		return because(why), nil
@@ -44,8 +44,7 @@ func unfit(w Workload, claims []*resourceapi.ResourceClaim, node *corev1.Node) (
 	return reason{}, nil
 }
 
-// mismatch says what the pod's node selector or node affinity wants of the node, and what
-// the node has.
+// mismatch returns what the pod's node selector or node affinity requires, and what the node has.
 func mismatch(pod *corev1.Pod, node *corev1.Node) reason {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		if wanted := pod.Spec.NodeSelector[key]; node.Labels[key] != wanted {
@@ -76,8 +75,8 @@ func mismatch(pod *corev1.Pod, node *corev1.Node) reason {
 	return mismatched
 }
 
-// labelOf says which value a label of the node has. Nodes differ in their host name: who
-// asks for one knows that the others have others.
+// labelOf returns a phrase with the node's value of a label. It is empty for the host name, since
+// that differs on all nodes anyway.
 func labelOf(node *corev1.Node, key string) string {
 	value, found := node.Labels[key]
 	switch {
@@ -89,8 +88,8 @@ func labelOf(node *corev1.Node, key string) string {
 	return key + "=" + value
 }
 
-// unfitClaims checks claims that are allocated already: their devices are not
-// reachable from every node.
+// unfitClaims checks claims that are already allocated, since their devices may not be reachable
+// from the node.
 func unfitClaims(claims []*resourceapi.ResourceClaim, node *corev1.Node) string {
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil || claim.Status.Allocation.NodeSelector == nil {
@@ -107,7 +106,7 @@ func unfitClaims(claims []*resourceapi.ResourceClaim, node *corev1.Node) string 
 	return ""
 }
 
-// someDevices names the devices of an allocated claim.
+// someDevices returns the names of some devices of an allocated claim.
 func someDevices(claim *resourceapi.ResourceClaim) string {
 	const few = 3
 	var names []string

@@ -13,16 +13,16 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
-// room is what is left of the resources of a node.
+// room is what is free of the resources of a node.
 type room []amount
 
-// amount is what is left of one resource.
+// amount is what is free of one resource.
 type amount struct {
 	name        corev1.ResourceName
 	left, total resource.Quantity
 }
 
-// of is the amount of a resource, nil if the node does not list it.
+// of returns the amount of a resource, nil if the node does not list it.
 func (r room) of(name corev1.ResourceName) *amount {
 	for i := range r {
 		if r[i].name == name {
@@ -32,7 +32,8 @@ func (r room) of(name corev1.ResourceName) *amount {
 	return nil
 }
 
-// roomOf is what is left on a node. Of a node without status.allocatable nothing is known: it has none.
+// roomOf returns what is free on a node. If the node has no status.allocatable, that is unknown,
+// and the result is empty.
 func (c *Cluster) roomOf(node *corev1.Node) room {
 	r, known := c.rooms[node.Name]
 	if !known {
@@ -44,8 +45,8 @@ func (c *Cluster) roomOf(node *corev1.Node) room {
 	return r
 }
 
-// addPod charges the requests of a pod to its node. Nobody asks what is left of extended resources for which devices
-// stand there.
+// addPod subtracts the requests of a pod from its node, except extended resources that devices
+// provide.
 func (c *Cluster) addPod(pod *corev1.Pod, node *corev1.Node) {
 	r := c.roomOf(node)
 	if len(r) == 0 {
@@ -58,8 +59,7 @@ func (c *Cluster) addPod(pod *corev1.Pod, node *corev1.Node) {
 	}
 }
 
-// shortOf says what of its resources the node has too little for the pod; empty if it has
-// enough.
+// shortOf returns which resource of the node is insufficient for the pod. It is empty if none is.
 func (c *Cluster) shortOf(needs []need, node *corev1.Node, fromDevices []corev1.ResourceName) reason {
 	r := c.roomOf(node)
 	if len(r) == 0 {
@@ -84,17 +84,17 @@ func (c *Cluster) shortOf(needs []need, node *corev1.Node, fromDevices []corev1.
 	return reason{}
 }
 
-// mustBeListed reports whether a node that does not list a resource has none of it. The
-// number of pods is often left out of manifests.
+// mustBeListed reports whether a resource that a node does not list counts as 0. The number of pods
+// does not, since manifests often omit it.
 func mustBeListed(name corev1.ResourceName) bool { return name != corev1.ResourcePods }
 
-// need is what a pod asks of one resource.
+// need is the request of a pod for one resource.
 type need struct {
 	name     corev1.ResourceName
 	quantity resource.Quantity
 }
 
-// needsOf lists what a pod needs, by name.
+// needsOf returns the requests of a pod, sorted by name.
 func needsOf(pod *corev1.Pod) []need {
 	var needs []need
 	for name, quantity := range nodefit.Needs(pod) {

@@ -13,19 +13,20 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// NotLookedAt names what of a pod kube-scheduler looks at and Dray does not, if the pod has
-// any of it: whether it can be placed may depend on that.
+// NotLookedAt returns the aspects of a pod that kube-scheduler looks at and Dray does not. They may
+// affect whether the pod can be placed.
 func (c *Cluster) NotLookedAt(pod *corev1.Pod) []string {
 	if pod == nil {
 		return nil
 	}
 	aspects := slices.DeleteFunc(nodefit.NotLookedAt(pod), func(aspect string) bool {
-		return aspect == nodefit.SchedulingGates // of which placing says so
+		return aspect == nodefit.SchedulingGates // placing reports these
 	})
 	return append(aspects, c.ResourcesUnknown(pod)...)
 }
 
-// ResourcesUnknown names the resources of nodes, if the pod asks for some of which a node does not say how much it has.
+// ResourcesUnknown returns a phrase if the pod requests resources whose amount some node does not
+// state.
 func (c *Cluster) ResourcesUnknown(pod *corev1.Pod) []string {
 	if !c.resourcesUnknown(pod) {
 		return nil
@@ -33,8 +34,8 @@ func (c *Cluster) ResourcesUnknown(pod *corev1.Pod) []string {
 	return []string{"CPU, memory and other resources (nodes without status.allocatable)"}
 }
 
-// resourcesUnknown reports whether the pod asks for resources of which some node does not
-// say how much it has.
+// resourcesUnknown reports whether the pod requests resources whose amount some node does not
+// state.
 func (c *Cluster) resourcesUnknown(pod *corev1.Pod) bool {
 	asks := false
 	for name, quantity := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {

@@ -15,10 +15,10 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// Place looks for the first of the nodes on which all claims of the workload can be
-// allocated and the pod may run: one that has all preferred matches, or else the first of those that
-// miss least. Nothing is kept: see Keep. A pod that asks for the same as one that was refused, since when
-// nothing was kept, is refused like it. The error is the context's.
+// Place returns the first node on which the workload can run and all its claims can be allocated.
+// Nodes where all preferences are met come first, then those that miss the least important ones.
+// Nothing is kept: see Keep. If a pod with equal requests was refused since the last Keep, the
+// result is the same refusal. The error is the context's.
 func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (*Placement, error) {
 	placement, attempt := c.attempt(w, nil)
 	if attempt == nil {
@@ -39,7 +39,8 @@ func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (
 	return placement, nil
 }
 
-// PlaceWith is Place with another claim in the place of that of its name. Nothing is remembered of it, and it is not to be kept.
+// PlaceWith is Place with a changed version of one of the workload's claims. The result is not
+// cached, and must not be kept.
 func (c *Cluster) PlaceWith(ctx context.Context, w Workload, nodes []*corev1.Node, claim *resourceapi.ResourceClaim) (*Placement, error) {
 	placement, attempt := c.attempt(w, claim)
 	if attempt == nil {
@@ -48,7 +49,7 @@ func (c *Cluster) PlaceWith(ctx context.Context, w Workload, nodes []*corev1.Nod
 	return placement, attempt.first(ctx, placement, nodes)
 }
 
-// first looks for the first node.
+// first asks the nodes in order until one fits.
 func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*corev1.Node) error {
 	probe := new(Placement)
 	for _, node := range nodes {
@@ -57,7 +58,7 @@ func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*core
 			return err
 		}
 		if placement.Placed() && probe.wrong() {
-			return nil // there is a node already
+			return nil // a node was found before
 		}
 		if placement.Refusals == nil && len(probe.Refusals) > 0 {
 			placement.Refusals = make([]Refusal, 0, len(nodes))
@@ -70,10 +71,9 @@ func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*core
 	return nil
 }
 
-// Run places workloads one after the other on the nodes and keeps each placement, so
-// that later ones find taken what earlier ones took. The pods of a PodGroup have their turn together, when its first
-// pod has: as many as the group needs at least, or none. Step is called after each
-// workload; it may be nil.
+// Run places workloads one after the other, and keeps each placement, so that later ones do not get
+// the same devices. The pods of a PodGroup are placed together at the turn of its first pod: at
+// least as many as the group needs, or none. step is called after each workload, and may be nil.
 func (c *Cluster) Run(ctx context.Context, workloads []Workload, nodes []*corev1.Node, step func()) ([]*Placement, error) {
 	placements := make([]*Placement, 0, len(workloads))
 	groups := c.GangRun(false)
@@ -95,7 +95,7 @@ func (c *Cluster) Run(ctx context.Context, workloads []Workload, nodes []*corev1
 	return placements, nil
 }
 
-// Take keeps a placement, or, if it is nil, that of the workload on all nodes.
+// Take keeps a placement. If it is nil, Take places the workload on all nodes first.
 func (c *Cluster) Take(ctx context.Context, w Workload, placement *Placement) (*Placement, error) {
 	if placement == nil {
 		var err error
@@ -106,8 +106,8 @@ func (c *Cluster) Take(ctx context.Context, w Workload, placement *Placement) (*
 	return placement, c.Keep(placement)
 }
 
-// Survey is Place, but looks at all nodes: Fits and Refusals of the result cover each
-// of them. Step is called after each node; it may be nil.
+// Survey is Place, but asks all nodes: Fits and Refusals of the result cover each node. step is
+// called after each node, and may be nil.
 func (c *Cluster) Survey(ctx context.Context, w Workload, nodes []*corev1.Node, step func()) (*Placement, error) {
 	placement, attempt := c.attempt(w, nil)
 	if attempt == nil {
@@ -130,25 +130,24 @@ func (c *Cluster) Survey(ctx context.Context, w Workload, nodes []*corev1.Node, 
 	return placement, nil
 }
 
-// attempt is a workload ready to be asked about nodes.
+// attempt is a workload that is prepared for questions about nodes.
 type attempt struct {
 	cluster  *Cluster
 	workload Workload
-	claims   []*resourceapi.ResourceClaim // all that do not depend on the node
-	variants map[string]*variant          // by the extended resources that devices provide
-	extended []corev1.ResourceName        // those that the pod asks for
+	claims   []*resourceapi.ResourceClaim // the claims that do not depend on the node
+	variants map[string]*variant          // by the extended resources that devices provide on a node
+	extended []corev1.ResourceName        // extended resources that the pod requests
 	needs    []need                       // of the pod
 }
 
-// variant is what has to be allocated on nodes where devices provide the same extended
-// resources.
+// variant has the claims to allocate on nodes where devices provide the same extended resources.
 type variant struct {
 	claims  []*resourceapi.ResourceClaim
 	problem *allocator.Problem
 }
 
-// attempt prepares asking about nodes, with another claim in the place of that of its name if it is given. It returns nil, and a
-// Placement that says why, if the answer is the same whatever the node.
+// attempt prepares a workload. instead, if not nil, replaces the claim of the same name. If the
+// result does not depend on nodes, it returns a Placement with the reason, and a nil attempt.
 func (c *Cluster) attempt(w Workload, instead *resourceapi.ResourceClaim) (*Placement, *attempt) {
 	placement := &Placement{Workload: w, Origin: c.origin(w)}
 	if w.Pod != nil && len(w.Pod.Spec.SchedulingGates) > 0 {
@@ -180,7 +179,7 @@ func (c *Cluster) attempt(w Workload, instead *resourceapi.ResourceClaim) (*Plac
 	return placement, a
 }
 
-// variant is that of nodes where devices provide these extended resources.
+// variant returns the variant for nodes where devices provide these extended resources.
 func (a *attempt) variant(fromDevices []corev1.ResourceName) (*variant, error) {
 	key := ""
 	if len(fromDevices) > 0 {
@@ -203,7 +202,7 @@ func (a *attempt) variant(fromDevices []corev1.ResourceName) (*variant, error) {
 	return v, nil
 }
 
-// on asks about one node and writes the answer into the placement. The error is the context's.
+// on asks about one node, and records the result in the placement. The error is the context's.
 func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placement) error {
 	var why reason
 	var v *variant
@@ -211,7 +210,7 @@ func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placemen
 		return nil
 	}
 	if !why.empty() {
-		refused := why // which is on the heap
+		refused := why // a copy, so that only refusals allocate memory
 		placement.refuse(Refusal{Node: node.Name, reason: &refused})
 		return nil
 	}
@@ -239,8 +238,8 @@ func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placemen
 	return nil
 }
 
-// prepare says why the node cannot do whatever devices it has, or else what has to be
-// allocated there.
+// prepare returns why the workload cannot run on the node regardless of devices, or else what must
+// be allocated there.
 func (a *attempt) prepare(node *corev1.Node) (why reason, v *variant, err error) {
 	fromDevices, missing := a.cluster.fromDevices(a.extended, node)
 	if v, err = a.variant(fromDevices); err != nil {

@@ -13,42 +13,42 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Placement is the answer for one workload: Node is set, or Reason, or Err, or there is
-// one refusal per node.
+// Placement is the result for one workload. Node, Reason or Err is set, or there is one refusal per
+// node.
 type Placement struct {
 	Workload Workload
-	// Origin is where the workload was read; empty for claims made from templates.
+	// Origin is where the workload was read. It is empty for claims made from templates.
 	Origin string
-	// Node is where the workload goes, empty if it does not go anywhere.
+	// Node is the node of the workload, or empty.
 	Node string
-	// Reason holds whatever the node.
+	// Reason is why the workload cannot be placed on any node.
 	Reason string
-	// Err is about wrong input: objects that are missing or contradict each other.
+	// Err is an error of the input: objects are missing or contradict each other.
 	Err error
-	// Question is equal for pods that ask for the same. It is empty if that was not found out.
+	// Question is equal for pods with equal requests. It may be empty.
 	Question string
-	// Like is an earlier placement of a pod that asks for the same, which this one is refused like:
-	// the Refusals are those of Like, and name its claims. Nil if there is none.
+	// Like is an earlier placement of a pod with equal requests, or nil. Refusals are then those of
+	// Like, and name its claims.
 	Like *Placement
-	// Refusals says per node why not, in the order of the nodes.
+	// Refusals has the reason of each refused node, in the order of the nodes.
 	Refusals []Refusal
-	// Fits names all nodes found to fit, in order. Place stops at the first that misses nothing.
+	// Fits has all nodes found to fit, in order. Place stops at the first node where all
+	// preferences are met.
 	Fits []string
-	// Before holds the claims as they were before. Nil if they could not be found. The
-	// claim for extended resources is one of them, as it would be on the node.
+	// Before has the claims before the placement, or nil if they were not found. It includes the
+	// claim for extended resources that would be created on the node.
 	Before []*resourceapi.ResourceClaim
-	// Claims holds them as an API server would after scheduling: allocated and
-	// reserved. Nil if Node is empty.
+	// Claims has the claims after scheduling: allocated and reserved. It is nil if Node is empty.
 	Claims []*resourceapi.ResourceClaim
 
-	// Missed are the preferred matches that the devices do not have, the most important first.
+	// Missed are the preferences that the devices do not meet, the most important first.
 	Missed []Missed
 }
 
 // Placed reports whether the workload has a node.
 func (p *Placement) Placed() bool { return p.Node != "" }
 
-// Asked is the placement whose claims the Refusals name.
+// Asked returns the placement whose claims the Refusals name.
 func (p *Placement) Asked() *Placement {
 	if p != nil && p.Like != nil {
 		return p.Like
@@ -56,15 +56,15 @@ func (p *Placement) Asked() *Placement {
 	return p
 }
 
-// wrong reports whether wrong input is the answer.
+// wrong reports whether the input is wrong.
 func (p *Placement) wrong() bool { return p.Err != nil }
 
-// FinalClaims returns the claims as the placement leaves them.
+// FinalClaims returns the claims after the placement.
 func (p *Placement) FinalClaims() []*resourceapi.ResourceClaim {
 	if p.Placed() {
 		return p.Claims
 	}
-	// The scheduler makes a claim for extended resources once it has devices for it.
+	// The scheduler creates a claim for extended resources only when it has devices for it.
 	return slices.DeleteFunc(slices.Clone(p.Before), isExtendedClaim)
 }
 
@@ -103,7 +103,7 @@ func (p *Placement) accept(a *attempt, v *variant, node string, assignment *allo
 	}
 }
 
-// reserve enters the pod, or the group that the claim is for, among the claim's consumers.
+// reserve adds the pod, or the group that shares the claim, to the claim's consumers.
 func (c *Cluster) reserve(claim *resourceapi.ResourceClaim, w Workload) {
 	if w.Pod == nil || c.reservedFor(claim, w) {
 		return
@@ -121,7 +121,7 @@ func (c *Cluster) reservedFor(claim *resourceapi.ResourceClaim, w Workload) bool
 	})
 }
 
-// unusable says why no pod more can use one of the claims; empty if it can.
+// unusable returns why one of the claims cannot have another consumer. It is empty if all can.
 func (c *Cluster) unusable(w Workload, claims []*resourceapi.ResourceClaim) string {
 	for _, claim := range claims {
 		consumers := len(claim.Status.ReservedFor)
@@ -135,7 +135,7 @@ func (c *Cluster) unusable(w Workload, claims []*resourceapi.ResourceClaim) stri
 	return ""
 }
 
-// Undecided counts the nodes on which the search was given up.
+// Undecided counts the nodes on which the search ended without a result.
 func (p *Placement) Undecided() int {
 	n := 0
 	for i := range p.Refusals {
@@ -146,8 +146,8 @@ func (p *Placement) Undecided() int {
 	return n
 }
 
-// Keep makes a placement part of the cluster: its claims replace what was there, and
-// their devices are in use. It does nothing if the workload was not placed.
+// Keep adds a placement to the cluster: its claims replace the earlier versions, and their devices
+// are in use. It does nothing if the workload was not placed.
 func (c *Cluster) Keep(p *Placement) error {
 	if p.Placed() {
 		c.refused = refused{}
@@ -163,7 +163,7 @@ func (c *Cluster) Keep(p *Placement) error {
 		}
 		c.claims.SetClaim(claim)
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			delete(c.wholePools, pools.PoolID{Driver: result.Driver, Name: result.Pool}) // it names the consumers
+			delete(c.wholePools, pools.PoolID{Driver: result.Driver, Name: result.Pool}) // the cached state has the consumers
 		}
 	}
 	if p.Placed() && p.Workload.Pod != nil {

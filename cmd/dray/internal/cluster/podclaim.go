@@ -17,9 +17,9 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// claimsOf returns the claims of a workload as they are now, in the order of the
-// pod's spec. Claims that a template stands for and that do not exist yet are made,
-// but not kept. The error says what is missing.
+// claimsOf returns the current claims of a workload, in the order of the pod's spec. It generates
+// claims from templates if they do not exist, but does not keep them. The error says what is
+// missing.
 func (c *Cluster) claimsOf(w Workload) ([]*resourceapi.ResourceClaim, error) {
 	if w.Pod == nil {
 		claim, err := c.claimByKey(w.Claim)
@@ -31,7 +31,7 @@ func (c *Cluster) claimsOf(w Workload) ([]*resourceapi.ResourceClaim, error) {
 		if err != nil {
 			return nil, fmt.Errorf("spec.resourceClaims %s: %w", podClaim.Name, err)
 		}
-		// A pod may name one claim twice.
+		// a pod may name one claim twice
 		if claim != nil && !slices.Contains(claims, claim) {
 			claims = append(claims, claim)
 		}
@@ -39,7 +39,7 @@ func (c *Cluster) claimsOf(w Workload) ([]*resourceapi.ResourceClaim, error) {
 	return claims, nil
 }
 
-// claimByKey also finds claims that will be made for pending pods.
+// claimByKey also returns claims that will be generated for pending pods.
 func (c *Cluster) claimByKey(key types.NamespacedName) (*resourceapi.ResourceClaim, error) {
 	if claim := c.claims.Claim(key); claim != nil {
 		return claim, nil
@@ -70,7 +70,7 @@ func (c *Cluster) podClaim(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*
 	return nil, fmt.Errorf("%w%s", err, elsewhere(missing.Key, c.templates))
 }
 
-// Source says which template a claim of the workload is made from, "" for others.
+// Source returns which template a claim of the workload is made from, or "".
 func (c *Cluster) Source(w Workload, claim *resourceapi.ResourceClaim) string {
 	if w.Pod == nil {
 		return ""
@@ -84,7 +84,7 @@ func (c *Cluster) Source(w Workload, claim *resourceapi.ResourceClaim) string {
 	return ""
 }
 
-// TemplateOf names the template that a claim of the workload is made from, "" for others.
+// TemplateOf returns the name of the template that a claim of the workload is made from, or "".
 func (c *Cluster) TemplateOf(w Workload, claim *resourceapi.ResourceClaim) string {
 	if w.Pod != nil {
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {
@@ -96,7 +96,7 @@ func (c *Cluster) TemplateOf(w Workload, claim *resourceapi.ResourceClaim) strin
 	return ""
 }
 
-// Template is what a claim of the workload is made from, nil for others.
+// Template returns the template that a claim of the workload is made from, or nil.
 func (c *Cluster) Template(w Workload, claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaimTemplate {
 	name := c.TemplateOf(w, claim)
 	if name == "" {
@@ -105,8 +105,8 @@ func (c *Cluster) Template(w Workload, claim *resourceapi.ResourceClaim) *resour
 	return c.claims.Template(types.NamespacedName{Namespace: claim.Namespace, Name: name})
 }
 
-// elsewhere helps to find what does not exist under a name: it is in another namespace, or
-// spelt otherwise.
+// elsewhere returns a hint about a name that does not exist: it exists in another namespace, or
+// with another spelling.
 func elsewhere(wanted types.NamespacedName, known []types.NamespacedName) string {
 	var namespaces, names []string
 	for _, key := range known {
@@ -128,7 +128,7 @@ func elsewhere(wanted types.NamespacedName, known []types.NamespacedName) string
 	return listed(wanted.Namespace, names)
 }
 
-// listed names what there is in a namespace.
+// listed returns a phrase with the names in a namespace.
 func listed(namespace string, names []string) string {
 	const few = 5
 	switch {
@@ -140,7 +140,7 @@ func listed(namespace string, names []string) string {
 	return fmt.Sprintf(": namespace %s has %s", namespace, strings.Join(names, ", "))
 }
 
-// isTemplate says so if a template was named where a claim should be.
+// isTemplate returns a hint if the name of a claim is that of a template.
 func (c *Cluster) isTemplate(key types.NamespacedName) string {
 	if c.claims.Template(key) == nil {
 		return ""
@@ -148,7 +148,8 @@ func (c *Cluster) isTemplate(key types.NamespacedName) string {
 	return "; there is a ResourceClaimTemplate of that name, which is what resourceClaimTemplateName refers to"
 }
 
-// NameInPod is how the pod's spec calls a claim; for a claim by itself, its own name.
+// NameInPod returns the name of a claim in the pod's spec. For a claim without a pod, it is the
+// claim's own name.
 func (c *Cluster) NameInPod(w Workload, claim *resourceapi.ResourceClaim) string {
 	if w.Pod != nil {
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {

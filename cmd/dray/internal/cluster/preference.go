@@ -14,21 +14,22 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Missed is a preferred match that a placement does not have.
+// Missed is a preference that a placement does not meet.
 type Missed struct {
-	// Claim is the name of the claim, empty if the match is across claims.
+	// Claim is the name of the claim. It is empty for a preference across claims.
 	Claim string `json:"claim,omitempty"`
-	// MatchAttribute is what is compared, over all requests unless some are named.
+	// MatchAttribute is the attribute that devices should share. Without Requests, it applies to
+	// all requests.
 	MatchAttribute string   `json:"matchAttribute"`
 	Requests       []string `json:"requests,omitempty"`
-	// Undecided is set if the search for it was given up: see --budget.
+	// Undecided says that the search for a better placement ran out of budget: see --budget.
 	Undecided bool `json:"undecided,omitempty"`
 
 	rank int
 }
 
-// missedBy lists what an assignment misses. Claims are those of the problem, with those that were
-// allocated before.
+// missedBy returns the preferences that an assignment does not meet. claims are those of the
+// problem, including claims that were allocated before.
 func missedBy(assignment *allocator.Assignment, claims []*resourceapi.ResourceClaim) []Missed {
 	var list []Missed
 	open := slices.DeleteFunc(slices.Clone(claims), func(c *resourceapi.ResourceClaim) bool { return c.Status.Allocation != nil })
@@ -42,8 +43,8 @@ func missedBy(assignment *allocator.Assignment, claims []*resourceapi.ResourceCl
 	return list
 }
 
-// misses compares what two placements miss: it is negative if the first has a more important
-// preference that the second misses.
+// misses compares what two placements miss. It is negative if the first one is better: the most
+// important preference in which they differ is one that the second misses.
 func misses(a, b []Missed) int {
 	for i := range min(len(a), len(b)) {
 		if a[i].rank != b[i].rank {

@@ -12,14 +12,14 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// refused is what was refused since a placement was last kept: pods that ask for the same are
-// refused for the same reasons.
+// refused caches refusals since the last Keep. Pods with equal requests are refused for the same
+// reasons.
 type refused struct {
-	by    map[string]*Placement // by question
-	nodes []*corev1.Node        // that were asked
+	by    map[string]*Placement // by Question
+	nodes []*corev1.Node        // the nodes of these placements
 }
 
-// find returns an earlier placement for a question about the nodes, nil if there is none.
+// find returns an earlier placement for a question about these nodes, or nil.
 func (r *refused) find(question string, nodes []*corev1.Node) *Placement {
 	if !sameNodes(r.nodes, nodes) {
 		return nil
@@ -34,13 +34,13 @@ func (r *refused) remember(question string, nodes []*corev1.Node, p *Placement) 
 	r.by[question] = p
 }
 
-// sameNodes reports whether two lists are the same one.
+// sameNodes reports whether two slices are identical.
 func sameNodes(a, b []*corev1.Node) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// question is everything that Place reads of a pod, as text. Names that only occur in sentences are left out.
-// It is empty for claims without a pod.
+// question returns everything that Place reads of a pod, as text. It leaves out names that only
+// occur in messages. It is empty for claims without a pod.
 func (a *attempt) question() string {
 	pod := a.workload.Pod
 	if pod == nil {
@@ -48,7 +48,7 @@ func (a *attempt) question() string {
 	}
 	type asked struct {
 		NameInPod string
-		// Existing is the claim that is asked for, by name, Spec what a new one asks for.
+		// Existing is the name of an existing claim. Spec is that of a new one.
 		Existing string
 		Spec     *resourceapi.ResourceClaimSpec
 		More     string
@@ -91,7 +91,7 @@ func (a *attempt) question() string {
 	}
 	text, err := json.Marshal(read)
 	if err != nil {
-		return "" // quantities and selectors can be written; else the pod is asked about by itself
+		return "" // encoding cannot fail; if it did, the pod would be asked about by itself
 	}
 	return string(text)
 }

@@ -12,36 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// reason is why a workload cannot go to a node whatever devices the node has. It names no
-// node, so that nodes which lack the same can be counted.
+// reason is why a workload cannot run on a node, regardless of devices. It does not name the node,
+// so that nodes with the same reason can be counted.
 type reason struct {
-	// lacks is a sentence on what is missing. It is equal for nodes that are summed up.
+	// lacks is a sentence about what is missing. Nodes with an equal one are aggregated.
 	lacks string
-	// has is what the node has instead: empty if lacks says all.
+	// has is what the node has instead. It is empty if lacks is enough.
 	has string
-	// alone is the sentence about one node, if it is not made of the two.
+	// alone is the sentence about a single node, if it differs from lacks with has.
 	alone string
-	// short is set if it is an amount.
+	// short is set if an amount is insufficient.
 	short *shortage
 }
 
-// shortage is too little of a resource of a node.
+// shortage is an insufficient resource of a node.
 type shortage struct {
 	name               corev1.ResourceName
 	asked, left, total resource.Quantity
 }
 
-// because is a reason without particulars of the node.
+// because returns a reason without details of the node.
 func because(lacks string) reason { return reason{lacks: lacks} }
 
-// tooLittle is the reason if a node has too little of a resource.
+// tooLittle returns the reason for an insufficient resource.
 func tooLittle(s shortage) reason {
 	return reason{lacks: fmt.Sprintf("too little %s: the pod asks for %s", s.name, s.asked.String()), short: &s}
 }
 
 func (r reason) empty() bool { return r.lacks == "" }
 
-// String is one sentence about one node.
+// String returns one sentence about a single node.
 func (r reason) String() string {
 	switch {
 	case r.alone != "":
@@ -54,7 +54,7 @@ func (r reason) String() string {
 	return r.lacks
 }
 
-// lack is nodes that lack the same.
+// lack is a group of nodes with the same reason.
 type lack struct {
 	nodes    []string
 	refusals []*Refusal
@@ -64,13 +64,13 @@ func (l *lack) add(r *Refusal) {
 	l.nodes, l.refusals = append(l.nodes, r.Node), append(l.refusals, r)
 }
 
-// uniform reports whether the same sentence is about each of the nodes.
+// uniform reports whether the same sentence applies to each of the nodes.
 func (l *lack) uniform() bool {
 	first := l.refusals[0].Reason()
 	return !slices.ContainsFunc(l.refusals, func(r *Refusal) bool { return r.Reason() != first })
 }
 
-// closest is the refusal of the node that has most of what is missing, or else of the first one.
+// closest returns the refusal of the node that has most of what is missing, or else the first one.
 func (l *lack) closest() *Refusal {
 	return slices.MaxFunc(l.refusals, func(a, b *Refusal) int {
 		if a.reason.short == nil || b.reason.short == nil {
@@ -80,7 +80,7 @@ func (l *lack) closest() *Refusal {
 	})
 }
 
-// String is one sentence about all of the nodes.
+// String returns one sentence about all of the nodes.
 func (l *lack) String() string {
 	first := l.refusals[0].reason
 	switch {
@@ -94,7 +94,7 @@ func (l *lack) String() string {
 	return first.lacks + "; " + l.instead()
 }
 
-// amounts says between which amounts there is left of a resource.
+// amounts returns a phrase with the range of what is free.
 func (l *lack) amounts() string {
 	least := slices.MinFunc(l.refusals, func(a, b *Refusal) int { return a.reason.short.left.Cmp(b.reason.short.left) }).reason.short
 	most := l.closest().reason.short
@@ -114,7 +114,7 @@ func between(least, most resource.Quantity) string {
 	return least.String() + " to " + most.String()
 }
 
-// instead counts what the nodes have, that of most nodes first.
+// instead returns a phrase with what the nodes have, the most frequent first.
 func (l *lack) instead() string {
 	const most = 4
 	count := make(map[string]int)

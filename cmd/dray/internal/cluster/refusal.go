@@ -13,17 +13,17 @@ import (
 	"github.com/dray-project/dray/allocator/explain"
 )
 
-// Refusal says why a workload cannot go to a node.
+// Refusal says why a workload cannot be placed on a node.
 type Refusal struct {
 	Node string
-	// Undecided is set if the search ended without an answer.
+	// Undecided says that the search ended without a result.
 	Undecided bool
 
 	reason        *reason                  // nil if devices are the reason
-	unsatisfiable *allocator.Unsatisfiable // nil if they are not
+	unsatisfiable *allocator.Unsatisfiable // nil if devices are not the reason
 }
 
-// Reason is one sentence. It is empty if devices are the reason.
+// Reason returns one sentence. It is empty if devices are the reason.
 func (r *Refusal) Reason() string {
 	if r.reason == nil {
 		return ""
@@ -31,36 +31,38 @@ func (r *Refusal) Reason() string {
 	return r.reason.String()
 }
 
-// RefusalGroup is nodes that are refused alike.
+// RefusalGroup is a group of nodes that are refused for the same reason.
 type RefusalGroup struct {
 	// Nodes are in the order in which they were asked.
 	Nodes []string
-	// Summary is one sentence. If not Uniform and devices are the reason, it is about the
-	// node Closest.
+	// Summary is one sentence. If devices are the reason and the group is not Uniform, it is about
+	// the node Closest.
 	Summary string
-	// Lacks is the Summary without amounts and what nodes have instead; empty if devices are the reason.
+	// Lacks is Summary without amounts, and without what nodes have instead. It is empty if devices
+	// are the reason.
 	Lacks string
 	// Statement introduces the explanation.
 	Statement string
-	// Uniform is set if the nodes agree in all figures of the summary, too.
+	// Uniform says that all figures of Summary are equal on all nodes.
 	Uniform bool
-	// Closest is the node that lacks least.
+	// Closest is the node that comes closest to fitting.
 	Closest string
-	// Explanation is that of Closest; nil if devices are not the reason.
+	// Explanation is the explanation for Closest. It is nil if devices are not the reason.
 	Explanation *explain.Explanation
-	// Members are the nodes with the explanations that they have; empty if devices are not the
-	// reason. Closest is the first of its member.
+	// Members are groups of nodes by explanation. They are empty if devices are not the reason.
+	// Closest is the first node of its member.
 	Members []Member
 }
 
-// Member is nodes that have the same explanation but for names. It is that of the first one.
+// Member is a group of nodes whose explanations differ only in names. Explanation is that of the
+// first node.
 type Member struct {
 	Explanation *explain.Explanation
 	Nodes       []string
 }
 
-// Kind is equal for groups of the same nodes, which refuse pods that ask for the same, for the same reasons:
-// figures are left out.
+// Kind is equal for groups of the same nodes that refuse pods with equal requests for the same
+// reasons. It does not include figures.
 func (g *RefusalGroup) Kind() string {
 	parts := append([]string{strconv.Itoa(len(g.Nodes))}, g.Nodes...)
 	if g.Explanation == nil {
@@ -84,10 +86,10 @@ func (g *RefusalGroup) Kind() string {
 	return strings.Join(parts, "\x00")
 }
 
-// GroupRefusals sums up refusals, those that come closest first: nodes with devices that a
-// request could have, as an explain.Grouping sorts them; nodes where devices are not the
-// reason, those of most nodes first; nodes without a device of a class that is asked for;
-// and nodes that have no device at all.
+// GroupRefusals aggregates refusals, the closest first. First come nodes with devices that a
+// request could have, in the order of an explain.Grouping. Then come nodes refused for other
+// reasons than devices, the largest group first. Then come nodes without a device of a requested
+// class, and last nodes without devices.
 func GroupRefusals(refusals []Refusal) []RefusalGroup {
 	var devices explain.Grouping
 	members := membersOf(refusals)
@@ -116,7 +118,7 @@ func GroupRefusals(refusals []Refusal) []RefusalGroup {
 	return slices.Concat(ranks[:]...)
 }
 
-// inOrder lists nodes in the order in which they were asked.
+// inOrder returns the nodes in the order in which they were asked.
 func inOrder(refusals []Refusal, nodes []string) []string {
 	among := make(map[string]bool, len(nodes))
 	for _, node := range nodes {
@@ -131,8 +133,8 @@ func inOrder(refusals []Refusal, nodes []string) []string {
 	return ordered
 }
 
-// membersOf explains refusals, once for nodes that the allocator cannot tell apart. Pools that cannot be
-// used are called by their names, so that nodes with such pools are explained each.
+// membersOf returns the explanations of refusals, once for nodes that are equal to the allocator.
+// Nodes with unusable pools get one each, because the explanation names the pools.
 func membersOf(refusals []Refusal) []*Member {
 	var members []*Member
 	known := make(map[allocator.Equivalence]*Member)
@@ -154,7 +156,7 @@ func membersOf(refusals []Refusal) []*Member {
 	return members
 }
 
-// groupReasons sums up refusals for which devices are not the reason.
+// groupReasons aggregates refusals for other reasons than devices.
 func groupReasons(refusals []Refusal) []RefusalGroup {
 	var order []*lack
 	known := make(map[string]*lack)
@@ -179,7 +181,7 @@ func groupReasons(refusals []Refusal) []RefusalGroup {
 	return groups
 }
 
-// The ranks of groups, from what comes closest.
+// Ranks of groups, the closest first.
 const (
 	nodesWithDevices = iota
 	otherReasons
@@ -190,7 +192,7 @@ const (
 func rank(e *explain.Explanation) int {
 	switch {
 	case len(e.Pools) > 0:
-		return nodesWithDevices // which cannot be used yet
+		return nodesWithDevices // the devices cannot be used yet
 	case !slices.ContainsFunc(e.Requests, func(r explain.RequestReport) bool { return r.Reachable > 0 }):
 		return nodesWithoutDevices
 	}
@@ -202,8 +204,8 @@ func rank(e *explain.Explanation) int {
 	return nodesWithDevices
 }
 
-// nothingOfClass reports whether the node has no device of the class of a request, or of
-// any alternative of a prioritized list.
+// nothingOfClass reports whether the node has no device of a request's class, or of the class of
+// any of its alternatives.
 func nothingOfClass(e *explain.Explanation, item explain.CoreItem) bool {
 	for _, report := range e.Requests {
 		if !item.Concerns(&report) {

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// MoveCostAnnotation is what moving a pod costs, a number; without it, 1.
+	// MoveCostAnnotation is the annotation with the cost of moving a pod, a number. The default is
+	// 1.
 	MoveCostAnnotation = "dray-project.github.io/move-cost"
-	// safeToEvict is "false" for a pod that cluster-autoscaler does not evict.
+	// safeToEvict is "false" on pods that cluster-autoscaler does not evict.
 	safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 )
 
-// MoveCost is what moving a pod costs: infinitely much if it says that it must not be evicted, or if nobody would make it
-// again on another node. The error is about its annotation.
+// MoveCost returns the cost of moving a pod. It is infinite if the pod must not be evicted, or if
+// no controller would create it again. It returns an error for an invalid annotation.
 func MoveCost(pod *corev1.Pod) (float64, error) {
 	if GoesWithNode(pod) || metav1.GetControllerOf(pod) == nil || pod.Annotations[safeToEvict] == "false" {
 		return math.Inf(1), nil
@@ -41,18 +42,20 @@ func MoveCost(pod *corev1.Pod) (float64, error) {
 	return cost, nil
 }
 
-// GoesWithNode reports whether a pod is there because the node is: a mirror pod, or one of a DaemonSet.
+// GoesWithNode reports whether a pod belongs to its node: it is a mirror pod or a pod of a
+// DaemonSet.
 func GoesWithNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror || owner != nil && owner.Kind == "DaemonSet"
 }
 
-// Budgets are the PodDisruptionBudgets that were read.
+// Budgets returns the PodDisruptionBudgets that were read.
 func (c *Cluster) Budgets() []*policyapi.PodDisruptionBudget { return c.objects.Budgets }
 
-// Limits are what PodDisruptionBudgets permit: what their status says, or what their spec means for the pods that run
-// if no controller has written one. The error names a budget and its field.
+// Limits returns how many evictions PodDisruptionBudgets permit. That comes from the status, or, if
+// no controller has written one, from the spec and the running pods. The error names a budget and
+// its field.
 func (c *Cluster) Limits(budgets []*policyapi.PodDisruptionBudget) ([]moves.Limit, error) {
 	var limits []moves.Limit
 	for _, budget := range budgets {
@@ -76,7 +79,8 @@ func (c *Cluster) Limits(budgets []*policyapi.PodDisruptionBudget) ([]moves.Limi
 	return limits, nil
 }
 
-// permitted is how many of some pods may be gone. A budget that says nothing permits nothing.
+// permitted returns how many of a number of pods may be evicted. A budget without a limit permits
+// none.
 func permitted(spec *policyapi.PodDisruptionBudgetSpec, pods int) (int, error) {
 	switch {
 	case spec.MaxUnavailable != nil:

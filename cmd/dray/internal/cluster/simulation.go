@@ -9,8 +9,8 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// Simulation opens the cluster for what-if questions. Faults of the input are left out and listed
-// by the State.
+// Simulation returns the cluster as a State for what-if questions. Invalid objects are left out,
+// and listed by the State.
 func (c *Cluster) Simulation() (*simulate.State, error) {
 	input := simulate.Cluster{
 		Nodes: c.Nodes, Pods: c.pods, Slices: c.objects.Slices, Claims: c.objects.Claims,
@@ -28,7 +28,7 @@ func (c *Cluster) Simulation() (*simulate.State, error) {
 	})
 }
 
-// PendingPods lists the pods that wait for devices, in the order of the scheduling queue.
+// PendingPods returns the pods that wait for devices, in the order of the scheduling queue.
 func (c *Cluster) PendingPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, w := range c.Workloads() {

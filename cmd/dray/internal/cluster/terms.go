@@ -12,23 +12,24 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// Terms is what a request, or an alternative of a prioritized list, says about single devices.
+// Terms has the requirements of a request, or of an alternative of a prioritized list, for single
+// devices.
 type Terms struct {
 	// Request is "request" or "request/subrequest".
 	Request  string
 	Capacity *resourceapi.CapacityRequirements
-	// Offers are the classes that may serve it, by preference.
+	// Offers are the permitted classes, in the order of preference.
 	Offers []Offer
 }
 
-// Offer is a class that may serve a request, with the selectors for its devices.
+// Offer is a permitted class of a request, with the selectors for its devices.
 type Offer struct {
 	Class     string
 	Selectors []resourceapi.DeviceSelector
 }
 
-// TermsOf lists the requests of a claim. What the claim asks for beyond its spec is passed over if it
-// cannot be read, which is an error when the claim is allocated.
+// TermsOf returns the terms of a claim's requests. It ignores annotations of the claim that are
+// invalid: allocating the claim returns that error.
 func TermsOf(claim *resourceapi.ResourceClaim) []Terms {
 	more, _ := extension.Of(claim)
 	var list []Terms
@@ -50,8 +51,8 @@ func TermsOf(claim *resourceapi.ResourceClaim) []Terms {
 	return list
 }
 
-// compile compiles the claims of a workload with what they ask for beyond their spec. Those that are
-// allocated are not allocated again.
+// compile compiles the claims of a workload, with their extensions in annotations. Allocated claims
+// are not allocated again.
 func (c *Cluster) compile(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
 	extensions := make([]extension.Claim, len(claims))
 	for i, claim := range claims {

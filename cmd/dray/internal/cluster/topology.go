@@ -18,8 +18,9 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// Topologies are what the pods of a group must have in common: the labels of spec.schedulingConstraints, then what its annotation says
-// of their devices. NotLookedAt lists what a simulation leaves aside of that. The error is about the annotation.
+// Topologies returns what the pods of a group must have in common: labels in
+// spec.schedulingConstraints, and attributes of devices in its annotation. notLookedAt has what the
+// simulation ignores of that. It returns an error for an invalid annotation.
 func (c *Cluster) Topologies(g Gang) (list []simulate.Topology, notLookedAt []string, err error) {
 	group, err := extension.GroupOf(g.object.Annotations)
 	if err != nil {
@@ -45,7 +46,7 @@ func (c *Cluster) Topologies(g Gang) (list []simulate.Topology, notLookedAt []st
 	return list, notLookedAt, nil
 }
 
-// runs reports whether a pod of a group runs.
+// runs reports whether a pod of a group is running.
 func (c *Cluster) runs(g Gang) bool {
 	for _, pod := range c.pods {
 		if nodefit.Occupies(pod) && c.groupOf(Workload{Pod: pod}) == g.object {
@@ -55,24 +56,25 @@ func (c *Cluster) runs(g Gang) bool {
 	return false
 }
 
-// gangDomain are nodes to which all pods of a group may go.
+// gangDomain is a set of nodes on which all pods of a group may run.
 type gangDomain struct {
-	// topology is their label with its value, empty if there is no constraint.
+	// topology is the label and value of the nodes. It is empty without a topology constraint.
 	topology string
 	nodes    []int
 }
 
-// topologyKey is the label of which all pods of a group go to nodes with one value, empty if there is none.
+// topologyKey returns the label of a group's topology constraint, or an empty string.
 func topologyKey(group *schedulingapi.PodGroup) string {
 	constraints := group.Spec.SchedulingConstraints
 	if constraints == nil || len(constraints.Topology) == 0 {
 		return ""
 	}
-	return constraints.Topology[0].Key // the API has one at most
+	return constraints.Topology[0].Key // the API permits at most one
 }
 
-// gangDomains divides nodes by the topology constraint of a group, in the order of their first nodes. Nodes without the label are in none, and
-// where pods of the group run, there is that one only. Without a constraint there is one, of all nodes.
+// gangDomains divides nodes by the topology constraint of a group, in the order of their first
+// nodes. Nodes without the label are in no domain. If pods of the group are running, there is only
+// their domain. Without a constraint, there is one domain with all nodes.
 func (c *Cluster) gangDomains(g Gang, nodes []*corev1.Node) ([]gangDomain, error) {
 	key := topologyKey(g.object)
 	if key == "" {
@@ -102,7 +104,8 @@ func (c *Cluster) gangDomains(g Gang, nodes []*corev1.Node) ([]gangDomain, error
 	return list, nil
 }
 
-// gangRunsIn is the value of the label of the nodes on which pods of a group run, nil if none does.
+// gangRunsIn returns the topology value of the nodes on which pods of a group are running, nil if
+// there are none.
 func (c *Cluster) gangRunsIn(g Gang, key string) (*string, error) {
 	var only *string
 	for _, pod := range c.pods {
@@ -111,7 +114,7 @@ func (c *Cluster) gangRunsIn(g Gang, key string) (*string, error) {
 		}
 		at := slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == pod.Spec.NodeName })
 		if at < 0 {
-			continue // it is not known where that is
+			continue // the node of the pod is unknown
 		}
 		value, labelled := c.Nodes[at].Labels[key]
 		switch {
@@ -125,8 +128,10 @@ func (c *Cluster) gangRunsIn(g Gang, key string) (*string, error) {
 	return only, nil
 }
 
-// ask asks about each domain. As for kube-scheduler, one in which the pods fit one after the other goes first, then one in which they
-// fit together; of several, that with the most pods. Without one it is that with the most places. The error says that claims cannot be allocated, or is the context's.
+// ask asks about each domain. It prefers domains as kube-scheduler does: first those where the pods
+// fit one after the other, then those where they fit together. Among these, it prefers the one with
+// the most pods. If there is none, it takes the domain with the most places. The error says that
+// claims cannot be allocated, or is the context's.
 func (o *GangOutcome) ask(ctx context.Context, q gang.Question, domains []gangDomain) error {
 	exact, open := true, false
 	best := -1

@@ -17,7 +17,7 @@ import (
 	"github.com/dray-project/dray/simulate/when"
 )
 
-// Running lists the pods that take resources of a node that exists.
+// Running returns the pods that use resources of an existing node.
 func (c *Cluster) Running() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range c.objects.Pods {
@@ -28,7 +28,8 @@ func (c *Cluster) Running() []*corev1.Pod {
 	return pods
 }
 
-// Jobs are those among the objects that were read that make pods. The error names one that cannot be read.
+// Jobs returns the Jobs among the objects that were read. It returns an error for a Job that cannot
+// be decoded.
 func (c *Cluster) Jobs() ([]*batchv1.Job, error) {
 	var jobs []*batchv1.Job
 	for _, controller := range c.objects.Controllers {
@@ -44,8 +45,8 @@ func (c *Cluster) Jobs() ([]*batchv1.Job, error) {
 	return jobs, nil
 }
 
-// Ends lists when pods that run are expected to end, as they and their Jobs say. The errors are joined; each is about a
-// pod that is then left out.
+// Ends returns the expected ends of running pods, from the pods and their Jobs. The error joins one
+// error for each pod that is left out.
 func (c *Cluster) Ends(jobs []*batchv1.Job) ([]when.End, error) {
 	byKey := make(map[types.NamespacedName]*batchv1.Job, len(jobs))
 	for _, job := range jobs {

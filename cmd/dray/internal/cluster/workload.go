@@ -15,14 +15,14 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
-// Workload is what is placed as one: a pod with its claims, or a claim that no
-// pending pod uses. Exactly one field is set.
+// Workload is what is placed as a unit: a pod with its claims, or a claim that no pending pod uses.
+// Exactly one field is set.
 type Workload struct {
 	Pod   *corev1.Pod
 	Claim types.NamespacedName
 }
 
-// Key is namespace and name of the pod or claim.
+// Key returns namespace and name of the pod or claim.
 func (w Workload) Key() types.NamespacedName {
 	if w.Pod != nil {
 		return keyOf(w.Pod)
@@ -30,7 +30,7 @@ func (w Workload) Key() types.NamespacedName {
 	return w.Claim
 }
 
-// String is "namespace/name" for a pod and "claim namespace/name" for a claim.
+// String returns "namespace/name" for a pod and "claim namespace/name" for a claim.
 func (w Workload) String() string {
 	if w.Pod != nil {
 		return w.Key().String()
@@ -38,9 +38,9 @@ func (w Workload) String() string {
 	return "claim " + w.Key().String()
 }
 
-// Workloads lists what is to be placed, in order: pending pods that use claims or ask for
-// extended resources, as kube-scheduler queues them (priority, then creation time, else as read), then
-// unallocated claims that none of them uses.
+// Workloads returns what must be placed, in order. First come pending pods with claims or extended
+// resources, in the order of kube-scheduler's queue: priority, creation time, order of reading.
+// Then come unallocated claims that none of these pods uses.
 func (c *Cluster) Workloads() []Workload {
 	var pods []*corev1.Pod
 	used := make(map[types.NamespacedName]bool)
@@ -66,7 +66,7 @@ func (c *Cluster) Workloads() []Workload {
 	return all
 }
 
-// Opaque lists the objects that use claims, and of which it is not known which pods they make.
+// Opaque returns the objects that use claims, and whose pods are unknown.
 func (c *Cluster) Opaque() []types.NamespacedName {
 	keys := make([]types.NamespacedName, len(c.objects.Opaque))
 	for i, object := range c.objects.Opaque {
@@ -75,7 +75,7 @@ func (c *Cluster) Opaque() []types.NamespacedName {
 	return keys
 }
 
-// Controllers lists the objects that make pods.
+// Controllers returns the objects that make pods.
 func (c *Cluster) Controllers() []*workload.Controller { return c.objects.Controllers }
 
 // Pod returns the pod of that name, pending or not; nil if there is none.
@@ -83,7 +83,7 @@ func (c *Cluster) Pod(key types.NamespacedName) *corev1.Pod {
 	return c.podByKey[key]
 }
 
-// Pending reports whether the pod waits to be placed.
+// Pending reports whether a pod waits to be scheduled.
 func Pending(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
 		(pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending)
@@ -100,7 +100,7 @@ func (c *Cluster) Idle() int {
 	return n
 }
 
-// UsesDevices reports whether a pod has claims or asks for extended resources.
+// UsesDevices reports whether a pod has claims or extended resources.
 func UsesDevices(pod *corev1.Pod) bool { return usesDevices(pod) }
 
 func unallocated(claim *resourceapi.ResourceClaim) bool {
@@ -112,7 +112,7 @@ func queueOrder(a, b *corev1.Pod) int {
 	return cmp.Or(byPriority, a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 }
 
-// PodKeys lists all pods.
+// PodKeys returns the names of all pods.
 func (c *Cluster) PodKeys() []types.NamespacedName {
 	keys := make([]types.NamespacedName, len(c.pods))
 	for i, pod := range c.pods {
@@ -121,7 +121,8 @@ func (c *Cluster) PodKeys() []types.NamespacedName {
 	return keys
 }
 
-// ClaimKeys lists all claims: those read, and those that will be made for pending pods.
+// ClaimKeys returns the names of all claims, including those that will be generated for pending
+// pods.
 func (c *Cluster) ClaimKeys() []types.NamespacedName {
 	keys := slices.Clone(c.order)
 	known := make(map[types.NamespacedName]bool, len(keys))
@@ -152,7 +153,7 @@ func (c *Cluster) Uses(w, other Workload) bool {
 	})
 }
 
-// Used lists the claims that a pod uses, as workloads of their own.
+// Used returns the claims that a pod uses, as workloads.
 func (c *Cluster) Used(w Workload) []Workload {
 	var used []Workload
 	if w.Pod != nil {

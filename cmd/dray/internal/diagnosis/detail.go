@@ -12,13 +12,13 @@ import (
 	"github.com/dray-project/dray/cel"
 )
 
-// Detail is one sentence about devices of a node, or, after Add, of several nodes.
+// Detail is one sentence about devices of a node. After Add, it is about devices of several nodes.
 type Detail struct {
-	// Text is what the sentence begins with, or all of it.
+	// Text is the start of the sentence, or all of it.
 	Text string
-	// Counts follow the Text.
+	// Counts follow Text in the sentence.
 	Counts []Counts
-	// example is the node that a Text without Counts is true of, if it is not true of all.
+	// example is the node to which a Text without Counts applies, if it does not apply to all.
 	example string
 }
 
@@ -32,20 +32,20 @@ func plainDetails(texts []string) []Detail {
 	return list
 }
 
-// Counts is how many devices have each of some values, or are held by whom.
+// Counts says how many devices have each of several values, or each holder.
 type Counts struct {
-	name string // comes before the values
-	form form
-	list []counted
-	at   map[string]int // of what is counted, its position in the list
-	// nodes is how many nodes were added, differing whether they differ.
+	name  string // phrase before the values
+	form  form
+	list  []counted
+	index map[string]int // index in list, by what is counted
+	// nodes is the number of nodes that were added. differing says that they differ.
 	nodes     int
 	differing bool
-	// absent is said instead if all devices lack the value.
+	// absent is the sentence if all devices lack the value.
 	absent string
 }
 
-// form is how counts are put into words.
+// form selects the wording of counts.
 type form int
 
 const (
@@ -54,13 +54,13 @@ const (
 	number
 )
 
-// counted is what is counted, on how many devices and nodes.
+// counted is one value with its numbers of devices and nodes.
 type counted struct {
 	what           string
 	devices, nodes int
 }
 
-// count counts what devices of a node have.
+// count counts the values of a node's devices.
 func count(name string, devices []device, value func(device) string) Counts {
 	c := Counts{name: name, nodes: 1}
 	for _, one := range devices {
@@ -69,7 +69,7 @@ func count(name string, devices []device, value func(device) string) Counts {
 	return c
 }
 
-// valuesOf counts the values that devices have of an attribute or capacity.
+// valuesOf counts the values of an attribute or capacity.
 func valuesOf(what kind, name cel.Name, devices []device) Counts {
 	return count(name.ID+" is ", devices, func(one device) string {
 		value, _ := what.value(one, name)
@@ -77,14 +77,14 @@ func valuesOf(what kind, name cel.Name, devices []device) Counts {
 	})
 }
 
-// numberOf only counts the devices.
+// numberOf counts the devices only.
 func numberOf(name string, devices []device) Counts {
 	c := Counts{name: name, form: number, nodes: 1}
 	c.add("", len(devices))
 	return c
 }
 
-// add counts devices of one node.
+// add adds devices of a node with one value.
 func (c *Counts) add(what string, devices int) {
 	if i := c.position(what); i >= 0 {
 		c.list[i].devices += devices
@@ -95,36 +95,35 @@ func (c *Counts) add(what string, devices int) {
 
 func (c *Counts) has(what string) bool { return c.position(what) >= 0 }
 
-// position is where something stands in the list, -1 if it does not. Few things are
-// looked for one by one.
+// position returns the index of a value in the list, or -1. Short lists are searched linearly.
 func (c *Counts) position(what string) int {
 	const few = 16
 	if len(c.list) <= few {
 		return slices.IndexFunc(c.list, func(one counted) bool { return one.what == what })
 	}
-	if c.at == nil {
-		c.at = make(map[string]int, 2*few)
+	if c.index == nil {
+		c.index = make(map[string]int, 2*few)
 		for i, one := range c.list {
-			c.at[one.what] = i
+			c.index[one.what] = i
 		}
 	}
-	if i, found := c.at[what]; found {
+	if i, found := c.index[what]; found {
 		return i
 	}
 	return -1
 }
 
 func (c *Counts) put(one counted) {
-	if c.at != nil {
-		c.at[one.what] = len(c.list)
+	if c.index != nil {
+		c.index[one.what] = len(c.list)
 	}
 	c.list = append(c.list, one)
 }
 
-// addNodes adds what is counted on other nodes.
+// addNodes adds the counts of other nodes.
 func (c *Counts) addNodes(other *Counts) {
 	if c.form == values && len(c.list) == 1 && len(other.list) == 1 && c.list[0].what == other.list[0].what {
-		// How many devices have the only value is not said.
+		// the number of devices is not printed for a single value
 		c.list[0].nodes += other.list[0].nodes
 		c.nodes += other.nodes
 		return
@@ -144,8 +143,8 @@ func (c *Counts) addNodes(other *Counts) {
 	c.nodes += other.nodes
 }
 
-// String is as in `model is "A100" (3), "H200" (1)` for one node, or several that agree, and
-// as in `model is "A100" on 14 nodes, "H200" on 2` for nodes that differ.
+// String returns `model is "A100" (3), "H200" (1)` if all nodes agree, and `model is "A100" on 14
+// nodes, "H200" on 2` if they differ.
 func (c *Counts) String() string {
 	sorted := slices.Clone(c.list)
 	if !c.differing {
@@ -181,7 +180,7 @@ func (c *Counts) String() string {
 	return c.name + shares(sorted, func(_ int, one counted) string { return fmt.Sprintf("%s (%d)", one.what, one.devices) })
 }
 
-// shares lists the first of many.
+// shares returns the first few values with their numbers.
 func shares(sorted []counted, text func(i int, one counted) string) string {
 	const most = 4
 	var parts []string
@@ -194,7 +193,7 @@ func shares(sorted []counted, text func(i int, one counted) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// held lists who has most devices, or has some on most nodes.
+// held returns a phrase with the largest holders: those with most devices, or on most nodes.
 func (c *Counts) held(sorted []counted) string {
 	const most = 5
 	first := sorted[:min(most, len(sorted))]
@@ -216,7 +215,7 @@ func (c *Counts) held(sorted []counted) string {
 	return strings.Join(parts, ", ")
 }
 
-// holdersOn names some holders, and on how many nodes each has devices.
+// holdersOn returns a phrase with some holders, and the number of nodes where each has devices.
 func holdersOn(first []counted, more int) string {
 	alone := first[0].nodes == 1
 	var parts []string
@@ -267,13 +266,13 @@ func (d Detail) String() string {
 	return text
 }
 
-// Differs reports whether the sentence is not the one about each of the nodes.
+// Differs reports whether the sentence differs between the nodes.
 func (d Detail) Differs() bool {
 	return d.example != "" || slices.ContainsFunc(d.Counts, func(c Counts) bool { return c.differing })
 }
 
-// Add adds the details of another node to those of a node and the nodes added before. What cannot be
-// counted stays that of the first node, which is named if another one differs.
+// Add adds the details of another node. Counts are added. A detail without counts stays that of the
+// first node; if another node differs, it names the first node.
 func Add(details, others []Detail, first string) []Detail {
 	like := func(list []Detail, one Detail) int {
 		return slices.IndexFunc(list, func(other Detail) bool { return other.Text == one.Text && len(other.Counts) == len(one.Counts) })
@@ -297,7 +296,7 @@ func Add(details, others []Detail, first string) []Detail {
 	return details
 }
 
-// apart is the detail if nothing like it is said of another node.
+// apart marks a detail that only some of the nodes have.
 func (d Detail) apart(first string) Detail {
 	if len(d.Counts) == 0 {
 		d.example = first
@@ -308,7 +307,7 @@ func (d Detail) apart(first string) Detail {
 	return d
 }
 
-// limitDetails keeps lists readable.
+// limitDetails shortens a list.
 func limitDetails(list []Detail) []Detail {
 	const most = 4
 	if len(list) <= most {

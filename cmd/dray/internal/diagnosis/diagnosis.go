@@ -14,47 +14,47 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// Diagnosis is about one workload, and one node at a time.
+// Diagnosis explains refusals of one workload, for one node at a time.
 type Diagnosis struct {
-	// Brief is set if Findings shall have no Details.
+	// Brief makes Findings have no Details.
 	Brief bool
 
 	cluster   *cluster.Cluster
 	placement *cluster.Placement
 	programs  *cel.Cache
-	pools     []*cluster.PoolState             // those which reach the node
-	requests  map[string]*request              // by "claim request", claims as namespace/name
-	rejected  map[*request][]*explain.Selector // by device of the node, see rejections
+	pools     []*cluster.PoolState             // pools that reach the node
+	requests  map[string]*request              // by "claim request", with the claim as namespace/name
+	rejected  map[*request][]*explain.Selector // by the node's device: see rejections
 	published map[kind]domains
-	parts     map[string][]string // of expressions
+	parts     map[string][]string // parts of expressions
 }
 
 // request is an exact request, or one alternative of a prioritized list.
 type request struct {
-	offers   []offer // the classes that may serve it, by preference
+	offers   []offer // the permitted classes, in the order of preference
 	capacity *resourceapi.CapacityRequirements
 }
 
-// offer is a class, nil if it is not there, with all selectors for its devices, in the order in
-// which they are looked at.
+// offer is a permitted class, nil if it does not exist, with all selectors for its devices in the
+// order of evaluation.
 type offer struct {
 	class     *resourceapi.DeviceClass
 	selectors []explain.Selector
 }
 
-// Finding is a rejection of devices.
+// Finding is a group of devices that are rejected for one reason.
 type Finding struct {
-	// Devices is how many are rejected, Phrase for which reason: "in use".
+	// Devices is the number of devices. Phrase is the reason, such as "in use".
 	Devices int
 	Phrase  string
-	// Details says more.
+	// Details has more about the reason.
 	Details []Detail
 }
 
-// String is a phrase such as "3 in use".
+// String returns a phrase such as "3 in use".
 func (f Finding) String() string { return fmt.Sprintf("%d %s", f.Devices, f.Phrase) }
 
-// New looks at no node yet: see At.
+// New returns a Diagnosis without a node: see At.
 func New(c *cluster.Cluster, p *cluster.Placement) *Diagnosis {
 	d := &Diagnosis{
 		cluster: c, placement: p, programs: c.Programs(), requests: make(map[string]*request),
@@ -73,24 +73,24 @@ func New(c *cluster.Cluster, p *cluster.Placement) *Diagnosis {
 	return d
 }
 
-// At makes the diagnosis one of the node of that name.
+// At sets the node of the diagnosis.
 func (d *Diagnosis) At(node string) {
 	d.pools, d.rejected = nil, make(map[*request][]*explain.Selector)
 	if object := d.cluster.Node(node); object != nil {
-		// An error would have been the answer.
+		// the error was reported when the workload was placed
 		d.pools, _ = d.cluster.Reached(object)
 	}
 }
 
-// device is one of a pool.
+// device is a device with its pool.
 type device struct {
 	*cluster.DeviceState
 	pool *cluster.PoolState
-	// position is where it comes among those of the node.
+	// position is the index among the node's devices.
 	position int
 }
 
-// devices lists those which reach the node, and which the condition holds for.
+// devices returns the devices that reach the node and meet the condition.
 func (d *Diagnosis) devices(condition func(device) bool) []device {
 	var list []device
 	position := 0
@@ -107,7 +107,7 @@ func (d *Diagnosis) devices(condition func(device) bool) []device {
 	return list
 }
 
-// Request says what rejects devices for a request.
+// Request returns the findings for a request.
 func (d *Diagnosis) Request(report explain.RequestReport) []Finding {
 	r := d.requests[report.Claim+" "+report.Request]
 	if r == nil {
@@ -120,7 +120,7 @@ func (d *Diagnosis) Request(report explain.RequestReport) []Finding {
 	return mergeClass(findings)
 }
 
-// mergeClass counts devices together that several selectors of a class reject.
+// mergeClass merges the findings of several selectors of one class.
 func mergeClass(findings []Finding) []Finding {
 	var merged []Finding
 	for _, f := range findings {
@@ -156,8 +156,8 @@ func (d *Diagnosis) finding(r *request, rejection explain.Rejection) Finding {
 	return f
 }
 
-// Constraint helps with the attribute that a constraint compares: it says which values the
-// devices for each request have, or that nothing has the attribute.
+// Constraint returns details about the attribute of a constraint: the values of the devices for
+// each request, or that no device has the attribute.
 func (d *Diagnosis) Constraint(item explain.CoreItem, e *explain.Explanation) []Detail {
 	name := cel.Name{Domain: domain(item.Attribute), ID: id(item.Attribute)}
 	if hint := d.missing(attributes, name, ""); hint != "" {
@@ -178,15 +178,15 @@ func (d *Diagnosis) Constraint(item explain.CoreItem, e *explain.Explanation) []
 	return limitDetails(hints)
 }
 
-// free lists the devices that match a request and that nothing holds.
+// free returns the devices that match a request and have no holder.
 func (d *Diagnosis) free(r *request) []device {
 	return d.devices(func(one device) bool {
 		return d.firstRejection(r, one) == nil && (len(one.Holders) == 0 || one.Shared) && one.Blocked == ""
 	})
 }
 
-// Together counts what several requests need and could have, if nothing but their number
-// is in the way. Otherwise it is nil.
+// Together compares how many devices several requests need together and how many are free, if only
+// their number prevents allocation. Otherwise it returns nil.
 func (d *Diagnosis) Together(e *explain.Explanation) *Detail {
 	if len(e.Core) < 2 {
 		return nil
@@ -203,7 +203,7 @@ func (d *Diagnosis) Together(e *explain.Explanation) *Detail {
 			}
 			r := d.requests[report.Claim+" "+report.Request]
 			if r == nil || report.Request != item.Request || report.All {
-				return nil // alternatives need different numbers
+				return nil // alternatives need different numbers of devices
 			}
 			needed += report.Needed
 			for _, one := range d.free(r) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// celName qualifies the name of a capacity with the driver of the devices on the node.
+// celName qualifies the name of a capacity with the driver of the node's devices.
 func celName(name string, d *Diagnosis) cel.Name {
 	if strings.Contains(name, "/") || len(d.pools) == 0 {
 		return cel.Name{Domain: domain(name), ID: id(name)}
@@ -31,8 +31,8 @@ func celName(name string, d *Diagnosis) cel.Name {
 	return cel.Name{Domain: d.pools[0].Driver, ID: name}
 }
 
-// Environment says what is wrong around placements that failed: no driver publishes devices,
-// or none of a class that is asked for, or slices are for nodes that do not exist.
+// Environment returns problems of the cluster that may explain failed placements. No driver
+// publishes devices, or none of a requested class, or slices name nodes that do not exist.
 func Environment(c *cluster.Cluster, refused ...*cluster.Placement) []string {
 	if len(c.Slices()) == 0 {
 		return []string{"there are no ResourceSlices: no DRA driver publishes devices"}
@@ -40,7 +40,7 @@ func Environment(c *cluster.Cluster, refused ...*cluster.Placement) []string {
 	return limit(append(nothingOfClass(c, refused), strayed(c)...))
 }
 
-// strayed lists slices for nodes that do not exist.
+// strayed returns notes about slices for nodes that do not exist.
 func strayed(c *cluster.Cluster) []string {
 	var names []string
 	for _, node := range c.Nodes {
@@ -60,7 +60,7 @@ func strayed(c *cluster.Cluster) []string {
 	return notes
 }
 
-// nothingOfClass lists classes that are asked for and that no published device is of.
+// nothingOfClass returns notes about requested classes without a published device.
 func nothingOfClass(c *cluster.Cluster, refused []*cluster.Placement) []string {
 	var notes []string
 	told := make(map[string]bool)

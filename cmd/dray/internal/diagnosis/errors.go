@@ -14,10 +14,9 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// Error puts the error of a placement into words that lead to the manifest: a claim made
-// from a template is called by the template, and a selector that reads what no device has,
-// or compares what cannot be compared, comes with what there is. It also says where the
-// object was read.
+// Error returns the error of a placement in terms of the manifests. A claim made from a template
+// has the template's name. If a selector reads what no device has, or compares incompatible types,
+// the error has the existing names. It also says where the object was read.
 func Error(c *cluster.Cluster, p *cluster.Placement) string {
 	text, origin := p.Err.Error(), p.Origin
 	var failed *cel.EvalError
@@ -43,8 +42,8 @@ func Error(c *cluster.Cluster, p *cluster.Placement) string {
 	return text
 }
 
-// withHint replaces the advice of the evaluator, which knows one device only, if no device
-// of the cluster has what the expression reads.
+// withHint replaces the evaluator's hint, which is about one device, if no device of the cluster
+// has what the expression reads.
 func withHint(c *cluster.Cluster, text string, failed *cel.EvalError) string {
 	if hint := nothingHas(c, failed.Expression); hint != "" {
 		if failed.Hint != "" && strings.Contains(text, failed.Hint) {
@@ -79,7 +78,7 @@ func nothingHas(c *cluster.Cluster, expression string) string {
 
 var compared = regexp.MustCompile(`(==|!=|<=|>=|<|>)\s*"([^"]*)"`)
 
-// comparison says how values of a type are compared that are no texts.
+// comparison returns how to compare values of a type other than string.
 func comparison(failed *cel.EvalError) string {
 	message := failed.Err.Error()
 	switch {

@@ -24,7 +24,7 @@ const (
 	capacities kind = "capacity"
 )
 
-// names lists what a device has of the kind, fully qualified.
+// names returns the fully qualified names of a device's attributes or capacities.
 func (k kind) names(driver string, object *resourceapi.Device) []cel.Name {
 	var names []cel.Name
 	add := func(name resourceapi.QualifiedName) {
@@ -46,7 +46,7 @@ func (k kind) names(driver string, object *resourceapi.Device) []cel.Name {
 	return names
 }
 
-// value is how a device has an attribute or capacity.
+// value returns the value of a device's attribute or capacity.
 func (k kind) value(one device, name cel.Name) (string, bool) {
 	spellings := []resourceapi.QualifiedName{resourceapi.QualifiedName(name.String())}
 	if name.Domain == one.pool.Driver {
@@ -64,8 +64,8 @@ func (k kind) value(one device, name cel.Name) (string, bool) {
 	return missingValue, false
 }
 
-// AttributeText is the value of an attribute as an expression writes it: texts and versions
-// are in quotes.
+// AttributeText returns the value of an attribute as written in an expression. Strings and versions
+// are quoted.
 func AttributeText(a resourceapi.DeviceAttribute) string {
 	switch {
 	case a.IntValue != nil:
@@ -86,14 +86,14 @@ func AttributeText(a resourceapi.DeviceAttribute) string {
 	return fmt.Sprint(a.VersionValues)
 }
 
-// missingValue stands for the value of a device that has none.
+// missingValue is the value of devices without the attribute or capacity.
 const missingValue = "missing"
 
-// domains are names that devices have, by the domains that qualify them.
+// domains has the names that devices have, by domain.
 type domains map[string]map[string]bool
 
-// missing says that no device of the cluster has an attribute or capacity, and what there
-// is instead. It is empty if some device has it.
+// missing returns a sentence that no device of the cluster has an attribute or capacity, with
+// similar names. It is empty if a device has it.
 func (d *Diagnosis) missing(what kind, name cel.Name, driver string) string {
 	published, known := d.published[what]
 	if !known {
@@ -128,7 +128,7 @@ func (d domains) missing(what kind, name cel.Name, driver string) string {
 	return fmt.Sprintf("no device has the %s %s%s", what, name, orElse("there is", name.ID, slices.Sorted(maps.Keys(d[name.Domain])), ""))
 }
 
-// orElse proposes the nearest of the names, or else lists all.
+// orElse returns a phrase with similar names, or with all names if none is similar.
 func orElse(intro, given string, names []string, first string) string {
 	const few = 12
 	if hint := spelling.DidYouMean(given, names); hint != "" {

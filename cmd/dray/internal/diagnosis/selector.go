@@ -19,8 +19,8 @@ import (
 	"github.com/dray-project/dray/cel"
 )
 
-// bySelector names a selector by its position, with its text for one of the claim's own,
-// and says which values the rejected devices have.
+// bySelector returns the finding for a selector. It names the selector by its position, with its
+// text if it is the claim's own, and has the values of the rejected devices.
 func (d *Diagnosis) bySelector(r *request, rejection explain.Rejection) Finding {
 	s := rejection.Selector
 	if s == nil {
@@ -42,14 +42,14 @@ func (d *Diagnosis) bySelector(r *request, rejection explain.Rejection) Finding 
 		}
 	}
 	if rejection.OfClass() && len(others) > 0 {
-		// Devices of other classes on the node are no news, unless it has no others.
+		// devices of other classes are mentioned only if the node has no others
 		return f
 	}
 	f.Details = d.values(s.Expression, rejected)
 	return f
 }
 
-// classes names those that may serve the request.
+// classes returns the names of the classes that the request permits.
 func (r *request) classes() string {
 	names := make([]string, 0, len(r.offers))
 	for i := range r.offers {
@@ -60,8 +60,8 @@ func (r *request) classes() string {
 	return strings.Join(names, " or ")
 }
 
-// inOrder lists the selectors of a class, nil for none, and a request in the order in which they are looked
-// at.
+// inOrder returns the selectors of a class, which may be nil, and of a request, in the order of
+// evaluation.
 func inOrder(class *resourceapi.DeviceClass, own []resourceapi.DeviceSelector) []explain.Selector {
 	var list []explain.Selector
 	add := func(class string, selectors []resourceapi.DeviceSelector) {
@@ -78,7 +78,8 @@ func inOrder(class *resourceapi.DeviceClass, own []resourceapi.DeviceSelector) [
 	return list
 }
 
-// firstRejection is the first selector that a device of the node does not match; nil if it matches all.
+// firstRejection returns the first selector that a device does not match, or nil if it matches all.
+// It caches results.
 func (d *Diagnosis) firstRejection(r *request, one device) *explain.Selector {
 	all, known := d.rejected[r]
 	if !known {
@@ -90,8 +91,9 @@ func (d *Diagnosis) firstRejection(r *request, one device) *explain.Selector {
 	return all[one.position]
 }
 
-// rejecting is firstRejection. Of several classes it is that which comes closest, the first one with a device
-// of the class.
+// rejecting is firstRejection without the cache. If several classes are permitted, it returns the
+// selector of the class that comes closest: the first one whose class selectors the device matches,
+// or else the first one.
 func (d *Diagnosis) rejecting(r *request, one device) *explain.Selector {
 	var closest *explain.Selector
 	for i := range r.offers {
@@ -111,7 +113,7 @@ func (d *Diagnosis) matches(expression string, one device) bool {
 	return d.cluster.Matches(expression, one.pool, one.DeviceState)
 }
 
-// values says for each part of a selector that rejects devices which values they have.
+// values returns the values of rejected devices for each part of a selector that rejects devices.
 func (d *Diagnosis) values(expression string, rejected []device) []Detail {
 	var details []Detail
 	for _, part := range d.conjuncts(expression) {
@@ -134,7 +136,7 @@ func (d *Diagnosis) values(expression string, rejected []device) []Detail {
 	return details
 }
 
-// reads counts what devices have of that which an expression reads.
+// reads counts the values of the attributes and capacities that an expression reads.
 func (d *Diagnosis) reads(program *cel.Program, devices []device) []Counts {
 	var all []Counts
 	reads := program.Reads()
@@ -165,7 +167,7 @@ func (d *Diagnosis) read(what kind, name cel.Name, devices []device) Counts {
 	return counts
 }
 
-// conjuncts is remembered: each part is looked at on many nodes.
+// conjuncts is cached, because each part is evaluated on many nodes.
 func (d *Diagnosis) conjuncts(expression string) []string {
 	parts, known := d.parts[expression]
 	if !known {
@@ -175,8 +177,7 @@ func (d *Diagnosis) conjuncts(expression string) []string {
 	return parts
 }
 
-// conjuncts splits an expression at its outermost "&&". An expression that cannot be split
-// is one part.
+// conjuncts splits an expression at its outermost "&&". If it cannot be split, it is a single part.
 func conjuncts(expression string) []string {
 	env, err := celgo.NewEnv(celgo.EnableMacroCallTracking(), celgo.OptionalTypes())
 	if err != nil {

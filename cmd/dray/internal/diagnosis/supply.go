@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// heldBy says who has the devices that a request could use.
+// heldBy says who holds the devices that a request could use.
 func (d *Diagnosis) heldBy(r *request) []Detail {
 	held := Counts{form: holders, nodes: 1}
 	for _, one := range d.devices(func(one device) bool {
@@ -32,7 +32,8 @@ func (d *Diagnosis) heldBy(r *request) []Detail {
 	return []Detail{{Counts: []Counts{held}}}
 }
 
-// Consumer names the pods that hold a device, or the claim if nothing uses it.
+// Consumer returns the names of the pods that hold a device. If no pod uses the claim, it returns
+// the claim's name.
 func Consumer(holder cluster.HolderState) string {
 	if len(holder.Consumers) == 0 {
 		return "claim " + holder.Claim
@@ -49,7 +50,7 @@ func Consumer(holder cluster.HolderState) string {
 	return strings.Join(names, " ")
 }
 
-// fromRules names the DeviceTaintRules behind a taint.
+// fromRules returns the names of the DeviceTaintRules that add a taint.
 func (d *Diagnosis) fromRules(taint string) []Detail {
 	rules := make(map[string]bool)
 	d.devices(func(one device) bool {
@@ -68,7 +69,7 @@ func (d *Diagnosis) fromRules(taint string) []Detail {
 	return []Detail{plain("from DeviceTaintRule " + strings.Join(slices.Sorted(maps.Keys(rules)), ", "))}
 }
 
-// TaintText is a taint as kubectl writes it.
+// TaintText returns a taint in kubectl's format.
 func TaintText(taint *resourceapi.DeviceTaint) string {
 	text := taint.Key
 	if taint.Value != "" {
@@ -77,11 +78,11 @@ func TaintText(taint *resourceapi.DeviceTaint) string {
 	return text + ":" + string(taint.Effect)
 }
 
-// counters says for the devices that a request could use of which counters too little is
-// left, and who has it.
+// counters says which counters are exhausted for devices that a request could use, and who consumes
+// them.
 func (d *Diagnosis) counters(r *request, short *explain.Counter) []Detail {
 	if short == nil {
-		return nil // they are not looked at, because a feature is off
+		return nil // counters are not checked, because a feature is off
 	}
 	var details []string
 	wanted := d.devices(func(one device) bool { return d.firstRejection(r, one) == nil && len(one.Holders) == 0 })
@@ -115,7 +116,7 @@ func counter(pool *cluster.PoolState, set, name string) (left, total resource.Qu
 	return left, total, false
 }
 
-// charged lists who has devices in use that draw on a counter, and how much that is.
+// charged returns a phrase with the holders of devices that consume a counter, and the amounts.
 func charged(pool *cluster.PoolState, set, name string) string {
 	sums := make(map[string]resource.Quantity)
 	devices := make(map[string][]string)
@@ -150,8 +151,8 @@ func charged(pool *cluster.PoolState, set, name string) string {
 	return "; in use: " + strings.Join(limit(parts), ", ")
 }
 
-// capacities says what is asked of the capacity of devices, what is left and who has it. A
-// request that asks for no amount of a capacity gets the default of the device, or all.
+// capacities says how much capacity a request needs of devices, what is left, and who has the rest.
+// A request without an amount gets the device's default, or all.
 func (d *Diagnosis) capacities(r *request) []Detail {
 	var details []string
 	for _, one := range d.devices(func(one device) bool { return d.firstRejection(r, one) == nil }) {
@@ -182,8 +183,8 @@ func (d *Diagnosis) capacities(r *request) []Detail {
 	return plainDetails(limit(details))
 }
 
-// asks is how much of a capacity of a device a request takes, and that in words. It is nothing
-// if the device is not shared and no amount is asked for.
+// asks returns the amount of a capacity that a request consumes, and its text. The text is empty if
+// the device is not shared and the request has no amount.
 func (r *request) asks(one device, a cluster.AmountState) (amount resource.Quantity, text string) {
 	name := resourceapi.QualifiedName(a.Name)
 	if r.capacity != nil {
@@ -200,7 +201,7 @@ func (r *request) asks(one device, a cluster.AmountState) (amount resource.Quant
 	return a.Total, "all of it wanted, because the claim asks for no amount"
 }
 
-// limit keeps lists readable.
+// limit shortens a list.
 func limit(list []string) []string {
 	const most = 4
 	if len(list) <= most {

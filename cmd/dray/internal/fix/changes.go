@@ -15,13 +15,13 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/spelling"
 )
 
-// change is one change of a claim's spec.
+// change is a change of a claim's spec, with its description.
 type change struct {
 	text string
 	spec *resourceapi.ResourceClaimSpec
 }
 
-// request is what a request, or one of its alternatives, asks for.
+// request has pointers to the fields of a request, or of one of its alternatives.
 type request struct {
 	name        string
 	class       *string
@@ -31,7 +31,8 @@ type request struct {
 	tolerations *[]resourceapi.DeviceToleration
 }
 
-// requests are those of a spec, which they can modify. Requests for administrators are left out: they have all devices.
+// requests returns the requests of a spec, for modification. Requests with admin access are left
+// out, since they get all devices.
 func requests(spec *resourceapi.ResourceClaimSpec) []request {
 	var all []request
 	for i := range spec.Devices.Requests {
@@ -47,11 +48,12 @@ func requests(spec *resourceapi.ResourceClaimSpec) []request {
 	return all
 }
 
-// changes are those of a spec that are worth a try. What is asked for stays longest: names that do not exist come first, then
-// taints, counts, constraints and selectors.
+// changes returns the changes of a spec to try, in order: first names that do not exist, then
+// taints, counts, constraints and selectors. So what the user really wants is given up last.
 func changes(spec *resourceapi.ResourceClaimSpec, classes []string, taints []resourceapi.DeviceTaint) []change {
 	var all []change
-	// vary adds a change of each request. Apply modifies a request of a copy and says how, with an empty text if it does not apply.
+	// vary adds a change for each request. apply modifies a request of a copy, and returns a
+	// description, or an empty text if it does not apply.
 	vary := func(apply func(r request) string) {
 		for i := range requests(spec) {
 			changed := spec.DeepCopy()
@@ -61,7 +63,7 @@ func changes(spec *resourceapi.ResourceClaimSpec, classes []string, taints []res
 			}
 		}
 	}
-	for n := range min(mostNames, len(classes)) {
+	for n := range min(maxNames, len(classes)) {
 		vary(func(r request) string {
 			near := spelling.Nearest(*r.class, classes)
 			if slices.Contains(classes, *r.class) || n >= len(near) {
@@ -83,7 +85,7 @@ func changes(spec *resourceapi.ResourceClaimSpec, classes []string, taints []res
 			return "the taint " + diagnosis.TaintText(taint) + " is tolerated"
 		})
 	}
-	for less := range mostCount {
+	for less := range maxCount {
 		vary(func(r request) string {
 			if *r.mode == resourceapi.DeviceAllocationModeAll {
 				if less > 0 {
@@ -104,7 +106,7 @@ func changes(spec *resourceapi.ResourceClaimSpec, classes []string, taints []res
 		changed.Devices.Constraints = slices.Delete(changed.Devices.Constraints, i, i+1)
 		all = append(all, change{"without constraints[" + strconv.Itoa(i) + "]" + constraintText(&spec.Devices.Constraints[i]), changed})
 	}
-	for n := range mostSelectors {
+	for n := range maxSelectors {
 		vary(func(r request) string {
 			if n >= len(*r.selectors) {
 				return ""
@@ -116,11 +118,11 @@ func changes(spec *resourceapi.ResourceClaimSpec, classes []string, taints []res
 	return all
 }
 
-// The bounds of the API, and how many names that are spelt alike are tried.
+// Limits of the API, and the number of similar names to try.
 const (
-	mostNames     = 3
-	mostCount     = resourceapi.AllocationResultsMaxSize
-	mostSelectors = resourceapi.DeviceSelectorsMaxSize
+	maxNames     = 3
+	maxCount     = resourceapi.AllocationResultsMaxSize
+	maxSelectors = resourceapi.DeviceSelectorsMaxSize
 )
 
 func constraintText(c *resourceapi.DeviceConstraint) string {
@@ -133,10 +135,10 @@ func constraintText(c *resourceapi.DeviceConstraint) string {
 	return ""
 }
 
-// mostTaints is how many kinds of taints are tried.
-const mostTaints = 8
+// maxTaints is how many distinct taints are tried.
+const maxTaints = 8
 
-// taintsOf are the different taints that keep claims away from devices.
+// taintsOf returns the distinct taints that prevent allocation.
 func taintsOf(c *cluster.Cluster) ([]resourceapi.DeviceTaint, error) {
 	states, err := c.Inventory(nil)
 	if err != nil {
@@ -149,7 +151,7 @@ func taintsOf(c *cluster.Cluster) ([]resourceapi.DeviceTaint, error) {
 				same := func(t resourceapi.DeviceTaint) bool {
 					return t.Key == taint.Key && t.Value == taint.Value && t.Effect == taint.Effect
 				}
-				if taint.Effect == resourceapi.DeviceTaintEffectNone || slices.ContainsFunc(taints, same) || len(taints) == mostTaints {
+				if taint.Effect == resourceapi.DeviceTaintEffectNone || slices.ContainsFunc(taints, same) || len(taints) == maxTaints {
 					continue
 				}
 				taints = append(taints, taint)

@@ -19,16 +19,18 @@ import (
 
 // Fix is a change with which a workload can be placed.
 type Fix struct {
-	// Change says in a few words what differs: "request gpu: count 3 instead of 4".
+	// Change describes the change: "request gpu: count 3 instead of 4".
 	Change string
-	// Node is where the workload can be placed then.
+	// Node is where the workload can then be placed.
 	Node string
-	// Manifest is the changed ResourceClaim, or the ResourceClaimTemplate that it is made from, without what a server adds.
+	// Manifest is the changed ResourceClaim, or the ResourceClaimTemplate that it is made from. It
+	// has no fields that an API server sets.
 	Manifest map[string]any
 }
 
-// Find returns the first change that helps a workload that could not be placed on the nodes. It is nil if none does: the claims
-// cannot be changed, or nothing that is tried is enough by itself. The error is the context's, or about a node selector of a slice.
+// Find returns the first change that helps a workload that could not be placed on the nodes. It is
+// nil if none does: the claims cannot be changed, or no single change is enough. The error is the
+// context's, or about a node selector of a slice.
 func Find(ctx context.Context, c *cluster.Cluster, refused *cluster.Placement, nodes []*corev1.Node) (*Fix, error) {
 	w := refused.Workload
 	taints, err := taintsOf(c)
@@ -37,7 +39,7 @@ func Find(ctx context.Context, c *cluster.Cluster, refused *cluster.Placement, n
 	}
 	for _, claim := range refused.Before {
 		if claim == nil || claim.Status.Allocation != nil || claim.Annotations[extension.Annotation] != "" || c.IsExtended(claim) {
-			continue // it has its devices, or is not written by anybody in this form
+			continue // it is allocated already, or no manifest contains it
 		}
 		for _, change := range changes(&claim.Spec, c.Classes(), taints) {
 			changed := claim.DeepCopy()
@@ -55,7 +57,7 @@ func Find(ctx context.Context, c *cluster.Cluster, refused *cluster.Placement, n
 	return nil, nil
 }
 
-// manifest is the claim, or its template, as somebody would have written it.
+// manifest returns the claim, or its template, as a user would write it.
 func manifest(c *cluster.Cluster, w cluster.Workload, claim *resourceapi.ResourceClaim) (map[string]any, error) {
 	var object any = &resourceapi.ResourceClaim{TypeMeta: typeOf("ResourceClaim"), ObjectMeta: written(&claim.ObjectMeta), Spec: claim.Spec}
 	template := c.Template(w, claim)
@@ -79,12 +81,12 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// written is what people write of the metadata.
+// written returns the metadata that users write.
 func written(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace, Labels: meta.Labels, Annotations: meta.Annotations}
 }
 
-// String is one line.
+// String returns one line.
 func (f *Fix) String() string {
 	return fmt.Sprintf("%s: then it can be placed on node %s", f.Change, f.Node)
 }

@@ -13,9 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// checkAdminAccess refuses claims and templates that ask for admin access in a namespace
-// without the label for it, as the API server does. Of a namespace that was not read nobody
-// knows, which is a warning.
+// checkAdminAccess refuses claims and templates with admin access in a namespace without the
+// required label, as the API server does. If the namespace was not read, it adds a warning.
 func (r *reader) checkAdminAccess() {
 	o := r.objects
 	namespaces := make(map[string]*corev1.Namespace)

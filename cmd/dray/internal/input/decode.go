@@ -31,7 +31,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// envelope is what has to be known of an object before its type is.
+// envelope has the fields of an object that are needed to find its type.
 type envelope struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -54,33 +54,34 @@ func (e *envelope) read(raw []byte) error {
 	return err
 }
 
-// envelopeOf reads the envelope of valid JSON.
-func (b *beginnings) envelopeOf(raw []byte) (envelope, error) {
+// envelopeOf returns the envelope of an object, which must be valid JSON.
+func (b *envelopeCache) envelopeOf(raw []byte) (envelope, error) {
 	head := b.peek(raw)
 	if gvk, err := head.gvk(); err == nil && isUsed(gvk.GroupKind()) {
-		return head, nil // a second apiVersion or kind below is found by the decoder of the object
+		return head, nil // the decoder of the object finds duplicate fields later
 	}
 	head = envelope{}
 	err := head.read(raw)
 	return head, err
 }
 
-// beginnings are envelopes of objects that begin in the same way, up to the second of apiVersion and kind.
-type beginnings []beginning
+// envelopeCache has envelopes by the text with which objects begin, up to the second of apiVersion
+// and kind.
+type envelopeCache []cachedEnvelope
 
-type beginning struct {
-	text string
-	head envelope
+type cachedEnvelope struct {
+	prefix string
+	head   envelope
 }
 
-// mostBeginnings bounds those that are looked for: the objects of a dump are of few kinds.
-const mostBeginnings = 16
+// maxEnvelopes bounds the cache: the objects of a dump have few kinds.
+const maxEnvelopes = 16
 
-// peek reads as much of an envelope as the object begins with: most begin with apiVersion and kind. It does not look at
-// what follows.
-func (b *beginnings) peek(raw []byte) (head envelope) {
+// peek reads an envelope from the start of an object, since most objects begin with apiVersion and
+// kind. It does not read further.
+func (b *envelopeCache) peek(raw []byte) (head envelope) {
 	for _, known := range *b {
-		if len(raw) >= len(known.text) && string(raw[:len(known.text)]) == known.text {
+		if len(raw) >= len(known.prefix) && string(raw[:len(known.prefix)]) == known.prefix {
 			return known.head
 		}
 	}
@@ -106,8 +107,8 @@ func (b *beginnings) peek(raw []byte) (head envelope) {
 			return head
 		}
 	}
-	if len(*b) < mostBeginnings {
-		*b = append(*b, beginning{string(raw[:decoder.InputOffset()]), head})
+	if len(*b) < maxEnvelopes {
+		*b = append(*b, cachedEnvelope{string(raw[:decoder.InputOffset()]), head})
 	}
 	return head
 }
@@ -126,10 +127,10 @@ func (e envelope) gvk() (schema.GroupVersionKind, error) {
 	return gv.WithKind(e.Kind), nil
 }
 
-// decode unfolds Lists in raw and files what they hold. Items of typed lists may
-// leave out their kind, as the API server does: then it is inherited.
+// decode unpacks Lists, and adds the objects in raw. Items of typed lists may omit their kind, as
+// in responses of the API server. They then have the inherited one.
 func (r *reader) decode(raw []byte, inherited schema.GroupVersionKind, origin Origin) {
-	head, err := r.beginnings.envelopeOf(raw)
+	head, err := r.envelopes.envelopeOf(raw)
 	if err != nil {
 		r.fail(origin, err)
 		return
@@ -159,8 +160,8 @@ func (r *reader) decode(raw []byte, inherited schema.GroupVersionKind, origin Or
 	}
 }
 
-// decodeOther reads objects that make pods, and refuses what is meant to be a kind that is
-// used but is spelt wrong.
+// decodeOther handles objects of kinds that dray does not use. It adds objects that make pods, and
+// refuses kinds that look like misspelt ones.
 func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Origin) {
 	if likely, alike := lookAlike(gvk.GroupKind()); alike {
 		r.fail(origin, fmt.Errorf("%s: kind %s of group %q is not known: did you mean %s?", nameIn(raw, gvk.Kind), shorten(gvk.Kind), shorten(gvk.Group), likely))
@@ -191,7 +192,7 @@ func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Ori
 	}
 }
 
-// usesClaims reports whether any pod that an object describes uses claims.
+// usesClaims reports whether a value contains a pod spec with claims.
 func usesClaims(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -235,8 +236,8 @@ func (r *reader) addController(c *workload.Controller, origin Origin) {
 	}
 }
 
-// templatesAreValid checks the pod templates of a controller, and reports whether it is to
-// be used.
+// templatesAreValid validates the pod templates of a controller, and reports whether the controller
+// is used.
 func (r *reader) templatesAreValid(c *workload.Controller, raw []byte, origin Origin) bool {
 	use := true
 	for _, part := range c.Parts {
@@ -256,7 +257,7 @@ func (r *reader) decodeItems(items []json.RawMessage, kind schema.GroupVersionKi
 	for i, item := range items {
 		at := origin
 		at.Item = i + 1
-		items[i] = nil // it is not kept once it is decoded
+		items[i] = nil // release the memory of decoded items
 		r.decode(item, kind, at)
 		r.options.Step()
 	}
@@ -266,7 +267,7 @@ func (r *reader) decodeObject(raw []byte, gvk schema.GroupVersionKind, origin Or
 	object, unknown, err := r.typed(raw, gvk)
 	if err != nil {
 		if r.object(origin, fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), err)) {
-			// There is nothing to use.
+			// the object cannot be used
 			r.warn(origin, fmt.Errorf("%s: %w: the object is left out", nameIn(raw, gvk.Kind), err))
 		}
 		return
@@ -289,7 +290,7 @@ func (r *reader) decodeObject(raw []byte, gvk schema.GroupVersionKind, origin Or
 	}
 }
 
-// unknownFields reports fields that do not exist, and whether the object is to be used.
+// unknownFields reports fields that do not exist, and returns whether the object is used.
 func (r *reader) unknownFields(raw []byte, gvk schema.GroupVersionKind, unknown []error, origin Origin) bool {
 	if len(unknown) == 0 || r.options.Findings == FindingsIgnore {
 		return true
@@ -303,10 +304,10 @@ func (r *reader) unknownFields(raw []byte, gvk schema.GroupVersionKind, unknown 
 	return false
 }
 
-// movedField is a field of a request that v1beta1 has, and later versions have in exactly.
+// movedField matches a field of a request in v1beta1 that later versions have in the field exactly.
 var movedField = regexp.MustCompile(`requests\[\d+\]\.(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|capacity)"$`)
 
-// movedFields says of fields that do not exist where they are since v1beta2.
+// movedFields adds hints to errors about fields that moved in v1beta2.
 func movedFields(gvk schema.GroupVersionKind, unknown []error) []error {
 	if gvk.Group != resourceapi.GroupName || gvk.Version == "v1beta1" {
 		return unknown
@@ -328,20 +329,21 @@ func fromServer(raw []byte) bool {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
 	}
-	// What cannot be read was not written by a server.
+	// an object that does not decode is not from a server
 	err := json.Unmarshal(raw, &head)
 	return err == nil && (head.Metadata.UID != "" || head.Metadata.ResourceVersion != "")
 }
 
-// typed decodes and converts to v1. Unknown are fields that do not exist.
+// typed decodes an object and converts it to v1. unknown has errors about fields that do not exist.
 func (r *reader) typed(raw []byte, gvk schema.GroupVersionKind) (object runtime.Object, unknown []error, err error) {
 	if gvk.GroupKind() == (schema.GroupKind{Group: resourceapi.GroupName, Kind: "DeviceTaintRule"}) && gvk.Version == "v1alpha3" {
-		// What v1 has it has, too. Selectors that only it has are reported as unknown.
+		// Decode as v1, which has the same fields. Selectors that only this version has are
+		// reported as unknown.
 		gvk.Version = resourceapi.SchemeGroupVersion.Version
 	}
 	object, err = scheme.New(gvk)
 	if gvk.Group == schedulingapi.GroupName {
-		// Versions differ in what groups of pods mean to a scheduler, not in their claims.
+		// Versions differ in scheduling of groups, not in their claims.
 		object, err = &schedulingapi.PodGroup{}, nil
 	}
 	if gvk.Group == policyapi.GroupName {
@@ -359,7 +361,7 @@ func (r *reader) typed(raw []byte, gvk schema.GroupVersionKind) (object runtime.
 		return nil, nil, locate(raw, object, err)
 	}
 	if _, isGroup := object.(*schedulingapi.PodGroup); isGroup {
-		return object, nil, nil // versions differ in fields that are of no use here
+		return object, nil, nil // versions differ only in fields that are not needed
 	}
 	object, err = toV1(object, gvk)
 	return object, unknown, err
@@ -376,7 +378,7 @@ func toV1(object runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, e
 	return converted, nil
 }
 
-// setNamespace gives namespaced objects the default namespace, as kubectl does.
+// setNamespace sets the default namespace of namespaced objects, as kubectl does.
 func (r *reader) setNamespace(object runtime.Object) {
 	switch object := object.(type) {
 	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate, *schedulingapi.PodGroup, *policyapi.PodDisruptionBudget, *v1alpha1.DeviceClaim:
@@ -389,8 +391,8 @@ func (r *reader) setNamespace(object runtime.Object) {
 	}
 }
 
-// setName draws a name for an object that has only the beginning of one, as the API server
-// does, but the same each time.
+// setName generates a name for an object with generateName, as the API server does, but
+// deterministically.
 func setName(object runtime.Object, origin Origin) {
 	meta, ok := object.(metav1.Object)
 	if !ok || meta.GetName() != "" || meta.GetGenerateName() == "" {
@@ -401,7 +403,7 @@ func setName(object runtime.Object, origin Origin) {
 	meta.SetName(meta.GetGenerateName() + rand.SafeEncodeString(hex.EncodeToString(sum[:]))[:length])
 }
 
-// nameIn describes an object that does not decode any further.
+// nameIn returns kind and name of an object that could not be decoded.
 func nameIn(raw []byte, kind string) string {
 	var head struct {
 		Metadata struct {
@@ -409,7 +411,7 @@ func nameIn(raw []byte, kind string) string {
 			Name      any `json:"name"`
 		} `json:"metadata"`
 	}
-	// What cannot be read stays empty: the caller reports that in detail.
+	// fields that do not decode stay empty; the caller reports the error
 	_ = json.Unmarshal(raw, &head)
 	name, _ := head.Metadata.Name.(string)
 	namespace, _ := head.Metadata.Namespace.(string)

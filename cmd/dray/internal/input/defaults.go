@@ -11,8 +11,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// SetDefaults sets what the API server would set when an object leaves it out
-// and what has a meaning for allocation.
+// SetDefaults sets the defaults of the API server that affect allocation.
 func SetDefaults(object runtime.Object) {
 	switch object := object.(type) {
 	case *resourceapi.ResourceClaim:
@@ -28,7 +27,7 @@ func SetDefaults(object runtime.Object) {
 	}
 }
 
-// setPodDefaults has containers request what they are limited to, if they do not say.
+// setPodDefaults sets missing requests of containers to their limits.
 func setPodDefaults(pod *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {

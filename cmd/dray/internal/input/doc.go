@@ -7,21 +7,21 @@
 //	path, folder, "-"  ──► document ──► item (Lists unfolded) ──► typed object, v1
 //	kubeconfig         ──► pages of API lists ────────────────► typed object, v1
 //
-// What dray uses (Node, Pod, Namespace, PodGroup, PodDisruptionBudget and the resource.k8s.io kinds, and
-// what makes pods) is decoded strictly, converted to v1, given the defaults that the
-// API server would give it, and validated. Other kinds are counted and passed over;
-// one that is spelt almost like a kind that is used is an error.
+// The kinds that dray uses are Node, Pod, Namespace, PodGroup, PodDisruptionBudget, those of
+// resource.k8s.io, and objects that make pods. They are decoded strictly, converted to v1,
+// defaulted as by the API server, and validated. Other kinds are counted and ignored. A kind whose
+// name is almost that of a used kind is an error.
 //
-//	origin.go    where an object was read
+//	origin.go    the position of an object in the input
 //	objects.go   the result, and the rule that an object occurs once
 //	read.go      entry point for files
 //	walk.go      paths to files
 //	document.go  file to documents
 //	decode.go    document to typed objects
-//	scheme.go    the kinds and versions there are
-//	lookalike.go kinds and groups that are spelt almost right
-//	locate.go    which field of a document does not decode
-//	redacted.go  dumps of clusters with values overwritten
+//	scheme.go    known kinds and versions
+//	lookalike.go misspelt kinds and groups
+//	locate.go    the field of a decoding error
+//	redacted.go  dumps of clusters with redacted values
 //	kustomize.go kustomizations
 //	defaults.go  API defaults
 //	prototype.go translation of devmgmtproto.k8s.io to v1

@@ -19,14 +19,14 @@ import (
 type document struct {
 	origin  Origin
 	content []byte
-	// isJSON is set if the content is known to be a JSON value. Otherwise it may be one.
+	// isJSON says that the content is a JSON value. If it is false, the content may still be one.
 	isJSON bool
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// split cuts a file into its non-empty documents. JSON objects may simply follow
-// each other.
+// split splits a file into its non-empty documents. JSON objects may follow each other without a
+// separator.
 func split(name string, content []byte) []document {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	var documents []document
@@ -61,8 +61,8 @@ func lineEnd(content []byte, offset int) int {
 	return len(content)
 }
 
-// markerLength returns how many bytes a document marker takes at the start of the
-// line: 0 for an ordinary line.
+// markerLength returns the length of the document marker at the start of the line, or 0 for another
+// line.
 func markerLength(line []byte) int {
 	for _, marker := range []string{"---", "..."} {
 		if bytes.HasPrefix(line, []byte(marker)) && (len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0) {
@@ -72,10 +72,11 @@ func markerLength(line []byte) int {
 	return 0
 }
 
-// blank reports whether there are only empty lines, comments and YAML directives.
+// blank reports whether the content has only empty lines, comments and YAML directives.
 func blank(content []byte) bool { return len(fromFirst(content)) == 0 }
 
-// fromFirst leaves out what is above the first line that is no empty line, comment or YAML directive.
+// fromFirst returns the content from the first line that is not empty, a comment or a YAML
+// directive.
 func fromFirst(content []byte) []byte {
 	for len(content) > 0 {
 		end := lineEnd(content, 0)
@@ -90,8 +91,8 @@ func fromFirst(content []byte) []byte {
 
 type span struct{ start, end int }
 
-// jsonObjects returns where the JSON objects of content are, or all of content
-// when these are none (flow style YAML starts with a brace, too).
+// jsonObjects returns the positions of the JSON objects in content. If content is not JSON, it
+// returns all of content: YAML in flow style begins with a brace, too.
 func jsonObjects(content []byte) (found []span, areJSON bool) {
 	whole := []span{{0, len(content)}}
 	trimmed := bytes.TrimSpace(content)
@@ -116,8 +117,7 @@ func jsonObjects(content []byte) (found []span, areJSON bool) {
 	}
 }
 
-// toJSON returns the document as JSON. Errors of the YAML parser name the line in
-// the file.
+// toJSON converts the document to JSON. Errors of the YAML parser have line numbers of the file.
 func (d document) toJSON() ([]byte, error) {
 	if !utf8.Valid(d.content) {
 		return nil, fmt.Errorf("%s: not UTF-8 text", d.origin)
@@ -129,8 +129,8 @@ func (d document) toJSON() ([]byte, error) {
 	if err == nil {
 		return converted, nil
 	}
-	// Parsing again below as many empty lines as the document has above it
-	// makes the parser count from the top of the file. Only done on errors.
+	// Parse again with as many empty lines in front as the document has above it. So the parser's
+	// line numbers are those of the file. This is done only after an error.
 	above := bytes.Repeat([]byte("\n"), d.origin.Line-1)
 	if _, inFile := convert(append(above, d.content...)); inFile != nil {
 		err = inFile
@@ -138,8 +138,8 @@ func (d document) toJSON() ([]byte, error) {
 	return nil, fmt.Errorf("%s: %s", d.origin, shorten(err.Error()))
 }
 
-// convert makes JSON of YAML. A parser that is asked for one value stops behind a mapping in braces, and
-// does not see what follows.
+// convert converts YAML to JSON. It checks that nothing follows the first value: a parser that
+// reads one value stops after a flow mapping.
 func convert(content []byte) ([]byte, error) {
 	converted, err := yaml.YAMLToJSONStrict(content)
 	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(fromFirst(content)), []byte("{")) {

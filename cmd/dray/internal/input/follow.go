@@ -24,7 +24,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Follower has what dray uses of a cluster, and follows it. It is safe for concurrent use.
+// Follower has the objects of a cluster that dray uses, and follows changes by watches. It is safe
+// for concurrent use.
 type Follower struct {
 	changed   chan struct{}
 	informers []cache.SharedIndexInformer
@@ -36,15 +37,16 @@ type Follower struct {
 	broken map[string]error // by resource
 }
 
-// ofKind are empty objects by the name of their resource.
+// ofKind has an empty object per resource name.
 var ofKind = map[string]runtime.Object{
 	"nodes": &corev1.Node{}, "pods": &corev1.Pod{}, "deviceclasses": &resourceapi.DeviceClass{}, "resourceslices": &resourceapi.ResourceSlice{},
 	"resourceclaims": &resourceapi.ResourceClaim{}, "resourceclaimtemplates": &resourceapi.ResourceClaimTemplate{},
 	"devicetaintrules": &resourceapi.DeviceTaintRule{}, "podgroups": &schedulingapi.PodGroup{},
 }
 
-// Follow follows a cluster until the context is done, and returns when all has been read once. What the user may not list
-// is left out, with a note; of pods and claims, those of the one namespace are looked at if that is permitted.
+// Follow follows a cluster until the context is done. It returns when all objects have been listed.
+// Resources that the user may not list are left out, with a note. If the user may list pods and
+// claims only in one namespace, only these are followed.
 func Follow(ctx context.Context, client kubernetes.Interface, namespace string, step func()) (*Follower, error) {
 	f := &Follower{changed: make(chan struct{}, 1), broken: make(map[string]error), complete: true}
 	for _, l := range lists(client, namespace) {
@@ -68,7 +70,7 @@ func Follow(ctx context.Context, client kubernetes.Interface, namespace string, 
 	return f, nil
 }
 
-// permitted finds out what of a kind the user may list. The result is empty if it is nothing.
+// permitted returns how the user may list a resource. The result is empty if it is not permitted.
 func (f *Follower) permitted(ctx context.Context, l list, namespace string) (lister, error) {
 	one := metav1.ListOptions{Limit: 1}
 	_, err := l.all.page(ctx, one)
@@ -99,20 +101,20 @@ func (f *Follower) start(ctx context.Context, resource string, from lister) erro
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			objects, err := from.page(ctx, options)
 			if err != nil {
-				f.say(resource, err)
+				f.setError(resource, err)
 			}
 			return objects, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := from.watch(ctx, options)
-			f.say(resource, err)
+			f.setError(resource, err)
 			return events, err
 		},
 	}
 	informer := cache.NewSharedIndexInformer(listWatch, ofKind[resource], 0, cache.Indexers{})
 	err := informer.SetTransform(func(object any) (any, error) {
 		if one, isObject := object.(runtime.Object); isObject {
-			SetDefaults(one) // a server that is older than a field does not
+			SetDefaults(one) // an older server does not set defaults of newer fields
 		}
 		if accessor, err := meta.Accessor(object); err == nil {
 			accessor.SetManagedFields(nil)
@@ -138,8 +140,8 @@ func (f *Follower) start(ctx context.Context, resource string, from lister) erro
 	return nil
 }
 
-// say notes whether the cluster answers.
-func (f *Follower) say(resource string, err error) {
+// setError records the error of a resource, or its end if err is nil.
+func (f *Follower) setError(resource string, err error) {
 	f.lock.Lock()
 	before := len(f.broken)
 	if err == nil {
@@ -157,10 +159,10 @@ func (f *Follower) say(resource string, err error) {
 	}
 }
 
-// Changed is sent to when there is something new: of the objects, or of Broken.
+// Changed returns a channel that gets a value when objects, or the result of Broken, have changed.
 func (f *Follower) Changed() <-chan struct{} { return f.changed }
 
-// Broken says what is not followed any more, and why. It is nil if the cluster answers.
+// Broken returns the errors of resources that cannot be followed, or nil.
 func (f *Follower) Broken() error {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -175,10 +177,10 @@ func (f *Follower) Broken() error {
 	return fmt.Errorf("%s: %w", strings.Join(names, ", "), f.broken[names[0]])
 }
 
-// Wait returns when nothing is followed any more, once the context is done.
+// Wait returns when all watches have ended, after the context is done.
 func (f *Follower) Wait() { f.running.Wait() }
 
-// Objects are those of now, in the order of names. They are shared: nobody modifies them.
+// Objects returns the current objects, sorted by name. They are shared and must not be modified.
 func (f *Follower) Objects() (*Objects, error) {
 	objects := NewObjects()
 	objects.Complete = f.complete

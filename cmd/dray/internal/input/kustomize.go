@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// kustomize builds the kustomization of a folder, as kubectl does.
+// kustomize reads the result of a folder's kustomization, as kubectl does.
 func (r *reader) kustomize(folder string) error {
 	if _, err := os.Stat(folder); err != nil {
 		return named(folder, err)
@@ -32,8 +32,8 @@ func (r *reader) kustomize(folder string) error {
 	return nil
 }
 
-// isForOthers reports whether a document is for another program than an API server, such as values of a
-// chart and kustomizations without a kind.
+// isForOthers reports whether a document is not for an API server, such as a chart's values or a
+// kustomization without a kind.
 func isForOthers(raw []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
@@ -42,7 +42,7 @@ func isForOthers(raw []byte) bool {
 	return members["kind"] == nil && members["metadata"] == nil
 }
 
-// otherUse says how a file is used that holds no objects.
+// otherUse returns how a file without objects is used.
 func otherUse(file string) string {
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(file)) {
 		return " (-k builds the kustomization)"

@@ -17,12 +17,11 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// Live lists what dray uses from a cluster that serves resource.k8s.io/v1, page by
-// page. Step is called with the plural of each kind before it is listed; it may
-// be nil. Objects that the API server accepted are not validated again.
+// Live lists the objects that dray uses from a cluster that serves resource.k8s.io/v1, page by
+// page. step is called with the name of each resource before it is listed, and may be nil. Objects
+// are not validated, since the API server has accepted them.
 //
-// Who may list pods and claims in the one namespace only is told what is missing by a
-// warning.
+// If the user may list pods and claims only in one namespace, there is a warning.
 func Live(ctx context.Context, client kubernetes.Interface, namespace string, step func(resource string)) (*Objects, error) {
 	r := newReader(Options{})
 	r.objects.Complete = true
@@ -50,17 +49,18 @@ func inNamespaceOnly(resource, namespace string) error {
 	return fmt.Errorf("list %s: not permitted in all namespaces: those of namespace %s are looked at, and what others hold of devices is not known", resource, namespace)
 }
 
-// list names one kind and how its objects are got.
+// list has the functions that list one resource.
 type list struct {
 	resource string
 	all      lister
-	// inNamespace is for who has rights in one namespace only; empty for kinds without namespaces.
+	// inNamespace lists one namespace, for users without cluster-wide permission. It is empty for
+	// cluster-scoped resources.
 	inNamespace lister
-	// optional kinds may be unknown to the cluster, or closed to the user.
+	// optional says that the cluster may lack the resource, or the user the permission.
 	optional bool
 }
 
-// lister lists and follows objects of a kind.
+// lister lists and watches one resource.
 type lister struct {
 	page  pager.ListPageFunc
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -86,7 +86,7 @@ func lists(client kubernetes.Interface, namespace string) []list {
 	}
 }
 
-// listed is a client of one kind.
+// listed is a client of one resource.
 type listed[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -107,7 +107,7 @@ func (r *reader) list(ctx context.Context, page pager.ListPageFunc) error {
 		return err
 	}
 	return meta.EachListItem(all, func(object runtime.Object) error {
-		// A server that is older than a field does not set its default.
+		// an older server does not set defaults of newer fields
 		SetDefaults(object)
 		return r.objects.add(object, Origin{File: "cluster"})
 	})

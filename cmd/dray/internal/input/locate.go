@@ -17,15 +17,15 @@ import (
 
 var unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 
-// location leads from an object to a field: names of fields, positions in lists, and keys
-// of maps.
+// location is the path from an object to a field: names of fields, indexes in lists, and keys of
+// maps.
 type location []any
 
 type mapKey string
 
 func (l location) to(step any) location { return append(slices.Clone(l), step) }
 
-// String is the way the API server writes locations.
+// String returns the location in the API server's format.
 func (l location) String() string {
 	var text strings.Builder
 	for i, step := range l {
@@ -44,7 +44,7 @@ func (l location) String() string {
 	return text.String()
 }
 
-// fieldError is about a field that does not decode.
+// fieldError is an error about a field that does not decode.
 type fieldError struct {
 	at   location
 	text string
@@ -52,8 +52,8 @@ type fieldError struct {
 
 func (e *fieldError) Error() string { return e.at.String() + ": " + e.text }
 
-// locate replaces the error of decoding raw into object by one that names the
-// field: decoders of leaf values, such as quantities, do not know where they are.
+// locate replaces a decoding error by one with the path of the field. Decoders of values such as
+// quantities do not know their path.
 func locate(raw []byte, object runtime.Object, decodeErr error) error {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -65,8 +65,7 @@ func locate(raw []byte, object runtime.Object, decodeErr error) error {
 	return errors.New(shorten(decodeErr.Error()))
 }
 
-// locateIn returns the first field, in the order of the type, whose value does
-// not decode.
+// locateIn returns an error about the first field, in the order of the type, that does not decode.
 func locateIn(t reflect.Type, value any, path location) error {
 	switch {
 	case value == nil:
@@ -138,7 +137,7 @@ func locateInMap(t reflect.Type, value any, path location) error {
 	return nil
 }
 
-// leaf decodes a value on its own.
+// leaf decodes a single value.
 func leaf(t reflect.Type, value any, path location) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -155,8 +154,8 @@ func leaf(t reflect.Type, value any, path location) error {
 	return &fieldError{path, shorten(string(raw)) + ": " + shorten(err.Error())}
 }
 
-// describeType hints at the most frequent mistake: YAML takes n, yes, 1 and 1e3 for
-// something else than text.
+// describeType returns the expected type, with a hint at the most frequent mistake: YAML does not
+// read n, yes, 1 and 1e3 as strings.
 func describeType(t reflect.Type) string {
 	if t.Kind() == reflect.String {
 		return "a string (put it in quotes)"

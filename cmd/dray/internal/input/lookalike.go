@@ -17,11 +17,11 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// unusedKinds of the groups that dray reads are no mistakes.
+// unusedKinds are kinds in groups that dray reads, which are not misspelt.
 var unusedKinds = sets.New("ResourcePoolStatusRequest", "DeviceTaintRuleList")
 
-// lookAlike finds the kind that was meant by one that is like it but for its spelling: in
-// the kind (ResourceClaims), or in the group (resources.k8s.io).
+// lookAlike returns the used kind that a misspelt one is meant to be. The kind (ResourceClaims) or
+// the group (resources.k8s.io) may be misspelt.
 func lookAlike(gk schema.GroupKind) (string, bool) {
 	for _, group := range slices.Sorted(maps.Keys(used)) {
 		if !sameGroup(group, gk) {
@@ -39,8 +39,8 @@ func lookAlike(gk schema.GroupKind) (string, bool) {
 	return "", false
 }
 
-// sameGroup reports whether the group is meant: it is the same, or hardly differs. Kinds
-// of resource.k8s.io are also looked for in the core group.
+// sameGroup reports whether a group is meant to be that of gk. Kinds of resource.k8s.io are also
+// accepted in the core group.
 func sameGroup(group string, gk schema.GroupKind) bool {
 	switch {
 	case gk.Group == group:
@@ -48,7 +48,7 @@ func sameGroup(group string, gk schema.GroupKind) bool {
 	case group == corev1.GroupName:
 		return false
 	case group == v1alpha1.GroupName:
-		// It shares a kind with resource.k8s.io, which is meant more often.
+		// this group shares a kind with resource.k8s.io, which is more likely meant
 		return spelling.Close(group, gk.Group)
 	case gk.Group == corev1.GroupName:
 		return group == resourceapi.GroupName && used[group].Has(gk.Kind)
@@ -56,8 +56,8 @@ func sameGroup(group string, gk schema.GroupKind) bool {
 	return spelling.Close(group, gk.Group) || used[group].Has(gk.Kind) && strings.HasSuffix(gk.Group, ".k8s.io")
 }
 
-// sameKind reports whether a kind that is not exactly this one is meant to be it. Few other
-// kinds are in resource.k8s.io, where any likeness counts; the core group has many.
+// sameKind reports whether a kind is a misspelling of this one. loosely, for resource.k8s.io with
+// its few kinds, accepts any similarity. The core group has many kinds.
 func sameKind(kind, given string, loosely bool) bool {
 	same := strings.EqualFold(kind, given) || strings.EqualFold(kind+"s", given) || strings.EqualFold(kind+"es", given)
 	return same || loosely && spelling.Close(kind, given)

@@ -23,7 +23,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// Objects is everything dray uses of what was read, in the order of reading.
+// Objects has the objects that dray uses, in the order of reading.
 type Objects struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
@@ -38,25 +38,24 @@ type Objects struct {
 	Budgets []*policyapi.PodDisruptionBudget
 	// Controllers are objects that make pods, such as Deployments.
 	Controllers []*workload.Controller
-	// Opaque are objects of unknown kinds that use claims: which pods they make is not known.
+	// Opaque has objects of unknown kinds that use claims. It is unknown which pods they make.
 	Opaque []*unstructured.Unstructured
 
-	// Prototype holds the objects of devmgmtproto.k8s.io, which are also translated unless
-	// Options.Untranslated says otherwise, and all objects of unknown kinds, to which they may
-	// refer.
+	// Prototype has the objects of devmgmtproto.k8s.io, and objects of unknown kinds, to which they
+	// may refer. The former are also translated, unless Options.Untranslated is set.
 	Prototype translate.Prototype
 
-	// Ignored counts the objects passed over, by "kind.group".
+	// Ignored counts the ignored objects, by "kind.group".
 	Ignored map[string]int
-	// Warnings are what was found wrong and passed over, as Options.Validate says.
+	// Warnings has errors that Options.Findings turns into warnings.
 	Warnings []error
-	// Complete is set for a live cluster: what was not read does not exist.
+	// Complete says that objects that were not read do not exist. It is set for a live cluster.
 	Complete bool
 
 	known map[key]filed
 }
 
-// filed is an object and where it was read first.
+// filed is an object with its origin.
 type filed struct {
 	origin Origin
 	object metav1.Object
@@ -69,15 +68,14 @@ func NewObjects() *Objects {
 	return &Objects{Ignored: make(map[string]int), known: make(map[key]filed)}
 }
 
-// Origin returns where the object of that kind was read. Namespace is empty for
-// kinds without one. The second result is false for an unknown object.
+// Origin returns where an object was read. namespace is empty for cluster-scoped kinds. The second
+// result is false for an unknown object.
 func (o *Objects) Origin(kind, namespace, name string) (Origin, bool) {
 	first, found := o.known[key{kind, namespace, name}]
 	return first.origin, found
 }
 
-// add files the object under its kind. Objects of kinds that dray has no use for
-// are the caller's to count.
+// add adds an object. It ignores objects of unused kinds, which the caller counts.
 func (o *Objects) add(object runtime.Object, origin Origin) error {
 	switch object := object.(type) {
 	case *corev1.Node:
@@ -110,7 +108,8 @@ func (o *Objects) add(object runtime.Object, origin Origin) error {
 	return fmt.Errorf("%s: dray cannot file a %T", origin, object)
 }
 
-// fileUnder adds an object to those of its kind. An equal object that was read before counts once.
+// fileUnder adds an object to the list of its kind. It ignores an equal object that was read
+// before.
 func fileUnder[T metav1.Object](o *Objects, all *[]T, kind string, object T, origin Origin) error {
 	isNew, err := o.register(kind, object, origin)
 	if isNew {
@@ -119,8 +118,8 @@ func fileUnder[T metav1.Object](o *Objects, all *[]T, kind string, object T, ori
 	return err
 }
 
-// register reports whether the object was not read before. The error is about another object
-// of the same name.
+// register reports whether the object is new. It returns an error if another object has the same
+// name.
 func (o *Objects) register(kind string, object metav1.Object, origin Origin) (isNew bool, err error) {
 	k := key{kind, object.GetNamespace(), object.GetName()}
 	first, found := o.known[k]
@@ -145,10 +144,10 @@ func describe(kind string, object metav1.Object) string {
 	return kind + " " + name
 }
 
-// shorten keeps messages readable when a value is absurdly long.
+// shorten shortens very long values in messages.
 func shorten(text string) string {
 	const limit = 120
-	// The YAML parser lists its findings line by line.
+	// the YAML parser's message has several lines
 	text = strings.ReplaceAll(strings.Replace(text, "unmarshal errors:\n  ", "", 1), "\n  ", ", ")
 	if len(text) <= limit {
 		return text
@@ -156,8 +155,8 @@ func shorten(text string) string {
 	return fmt.Sprintf("%.*s… (%d bytes)", limit, text, len(text))
 }
 
-// Join adds objects that were read apart. O itself is not shared with anybody, but its lists may be: they are copied. The
-// error is about an object of a name that is known.
+// Join adds other objects. The lists of o may be shared, and are copied. It returns an error if an
+// object's name is taken.
 func (o *Objects) Join(more *Objects) error {
 	joined := *o
 	joined.known = maps.Clone(o.known)

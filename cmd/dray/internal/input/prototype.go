@@ -10,11 +10,12 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// prototypeKind tells kinds of devmgmtproto.k8s.io from those of resource.k8s.io in the list of
-// what was read.
+// prototypeKind returns the key of a kind of devmgmtproto.k8s.io, which differs from that of the
+// same kind in resource.k8s.io.
 func prototypeKind(kind string) string { return kind + "." + v1alpha1.GroupName }
 
-// countConfiguration has objects that are referred to not count as ignored.
+// countConfiguration removes objects that prototype objects refer to from the count of ignored
+// objects.
 func (r *reader) countConfiguration() {
 	for _, object := range r.objects.Prototype.Configuration() {
 		kind := object.GroupVersionKind().GroupKind().String()
@@ -24,9 +25,9 @@ func (r *reader) countConfiguration() {
 	}
 }
 
-// translate adds what objects of devmgmtproto.k8s.io mean in resource.k8s.io/v1, with what the
-// allocator knows beyond it. What of them has no translation is wrong, unless it only reports something: it would be allocated otherwise than
-// its author wants.
+// translate adds the translations of prototype objects to resource.k8s.io/v1, with the allocator's
+// extensions. Fields without a translation are errors, except those that only report a state.
+// Otherwise the allocation would differ from what the author wants.
 func (r *reader) translate() {
 	translated, reasons := translate.ToExtended(r.objects.Prototype)
 	unusable := make(map[key]bool)
@@ -50,7 +51,7 @@ func (r *reader) translate() {
 	}
 }
 
-// addTranslated files an object that was made from another, which may be unusable.
+// addTranslated adds the translation of an object. unusable has the objects that are not used.
 func (r *reader) addTranslated(object runtime.Object, from key, unusable map[key]bool) {
 	if unusable[from] {
 		return

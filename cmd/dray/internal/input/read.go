@@ -13,37 +13,35 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Options of reading.
+// Options configure Read.
 type Options struct {
-	// Namespace is given to namespaced objects that have none.
+	// Namespace is the namespace of namespaced objects that have none.
 	Namespace string
-	// Validate returns what is wrong with an object that was decoded and given
-	// its defaults, one error per field, each naming its field. Nil accepts all.
+	// Validate returns the errors of an object that was decoded and defaulted, one per field, each
+	// with the field's path. nil accepts all objects.
 	Validate func(runtime.Object) []error
-	// Findings says what becomes of an object that is wrong.
+	// Findings says how invalid objects are handled.
 	Findings Findings
-	// Untranslated leaves objects of devmgmtproto.k8s.io as they are: nothing of v1 is made from
-	// them.
+	// Untranslated disables the translation of objects of devmgmtproto.k8s.io.
 	Untranslated bool
-	// Kustomization is a folder to build and read besides the paths; "" for none.
+	// Kustomization is a folder whose kustomization is also read; "" for none.
 	Kustomization string
 	// Step is called after each document, and each item of a List; it may be nil.
 	Step func()
 }
 
-// Findings is what becomes of objects that are wrong, and of fields that do not exist.
-// Files that cannot be read, and documents that are no Kubernetes objects, are errors
-// always.
+// Findings says how invalid objects and unknown fields are handled. Unreadable files, and documents
+// that are no Kubernetes objects, are always errors.
 type Findings string
 
-// The values of Findings.
+// Values of Findings.
 const (
-	// FindingsFail makes them errors. In objects that an API server has written,
-	// unknown fields are warnings: the server may be of another version.
+	// FindingsFail makes them errors. In objects that an API server has written, unknown fields are
+	// only warnings, since the server may have another version.
 	FindingsFail Findings = "strict"
-	// FindingsWarn leaves out objects that are wrong, and says so.
+	// FindingsWarn leaves out invalid objects, with a warning.
 	FindingsWarn Findings = "warn"
-	// FindingsIgnore takes each object as it is, as far as it can be decoded.
+	// FindingsIgnore accepts each object that can be decoded.
 	FindingsIgnore Findings = "ignore"
 )
 
@@ -51,18 +49,17 @@ type reader struct {
 	options Options
 	objects *Objects
 	errs    []error
-	// documents counts what was read, used or not.
+	// documents counts all documents, used or not.
 	documents int
-	// pods counts those that controllers stand for.
+	// pods counts the pods of controllers.
 	pods int
 
-	beginnings beginnings
+	envelopes envelopeCache
 }
 
-// Read reads all documents at the paths: files, folders (recursively), or Stdin.
-// It reads on after a wrong object, so that the error lists everything that is
-// wrong: it unwraps to one error per finding, each naming file, document, object
-// and field. Objects is nil if there is an error.
+// Read reads all documents at the paths: files, folders (recursively), or Stdin. It goes on after
+// an invalid object, so that the error has all findings. It unwraps to one error per finding, each
+// with file, document, object and field. The objects are nil if there is an error.
 func Read(paths []string, stdin io.Reader, options Options) (*Objects, error) {
 	r := newReader(options)
 	all, skipped, err := sources(paths, stdin)
@@ -109,8 +106,8 @@ func newReader(options Options) *reader {
 	return &reader{options: options, objects: NewObjects()}
 }
 
-// readFile reads all documents of a file. If nobody has named the file, those that are meant for other
-// programs are passed over.
+// readFile reads all documents of a file. found says that the file was found in a folder; documents
+// for other programs are then ignored.
 func (r *reader) readFile(name string, content []byte, found bool) {
 	isTemplate := false
 	for _, document := range split(name, content) {
@@ -145,8 +142,8 @@ func (r *reader) fail(origin Origin, err error) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %w", origin, err))
 }
 
-// object says that something is wrong with an object which can be left out. It reports
-// whether the object is to be used all the same.
+// object handles an error about an object that may be left out. It returns whether the object is
+// used anyway.
 func (r *reader) object(origin Origin, err error) bool {
 	switch r.options.Findings {
 	case FindingsIgnore:

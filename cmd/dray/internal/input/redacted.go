@@ -14,12 +14,11 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// mostRedacted is how many fields of an object may be left out because they do not decode.
-const mostRedacted = 16
+// maxRedacted is how many fields of an object may be left out because they do not decode.
+const maxRedacted = 16
 
-// decodeRest decodes a Node or Pod of a dump of a cluster without those of its fields that
-// do not decode, because a tool has overwritten them with something else. In other kinds
-// any field may decide an allocation: they must decode.
+// decodeRest decodes a Node or Pod without the fields that do not decode, because a tool has
+// redacted them in a dump. In other kinds, each field may affect allocation, so all must decode.
 func decodeRest(raw []byte, object runtime.Object, decodeErr error) (leftOut []error, err error) {
 	switch object.(type) {
 	case *corev1.Node, *corev1.Pod:
@@ -30,7 +29,7 @@ func decodeRest(raw []byte, object runtime.Object, decodeErr error) (leftOut []e
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return nil, decodeErr
 	}
-	for range mostRedacted {
+	for range maxRedacted {
 		var bad *fieldError
 		if !errors.As(locateIn(reflect.TypeOf(object).Elem(), value, nil), &bad) || !remove(value, bad.at) {
 			return leftOut, decodeErr
@@ -49,7 +48,7 @@ func decodeRest(raw []byte, object runtime.Object, decodeErr error) (leftOut []e
 	return leftOut, decodeErr
 }
 
-// remove deletes the value at the end of the steps, which are names and positions.
+// remove deletes the value at a path of names and indexes.
 func remove(value any, steps location) bool {
 	for i, step := range steps {
 		last := i == len(steps)-1

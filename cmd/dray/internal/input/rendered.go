@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// templateAction begins what Helm and other tools replace when they make manifests.
+// templateAction is the start of an action in templates of Helm and other tools.
 const templateAction = "{{"
 
-// unrendered returns the error that takes the place of what is wrong with a document, if
-// the document is a template that was not rendered. It is nil for manifests, in which
-// templateAction may be part of a text.
+// unrendered returns the error for a document that is a template that was not rendered. It replaces
+// other errors of the document. It returns nil for manifests, in which templateAction may occur in
+// a string.
 func (d document) unrendered(wrong []error) error {
 	at := bytes.Index(d.content, []byte(templateAction))
 	if at < 0 || !utf8.Valid(d.content) || !slices.ContainsFunc(wrong, d.isAboutAction) {
@@ -28,8 +28,8 @@ func (d document) unrendered(wrong []error) error {
 	return fmt.Errorf("%s: this is a template (line %d: %s): render it first, for example with helm template", d.origin, line, shorten(action))
 }
 
-// isAboutAction reports whether an error shows an action, or is about a document that is no
-// YAML.
+// isAboutAction reports whether an error mentions a template action, or says that the document is
+// no YAML.
 func (d document) isAboutAction(err error) bool {
 	if _, noYAML := d.toJSON(); noYAML != nil {
 		return true

@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// The prototype was published in several revisions under one API version. Dray reads the one in which claims have
-// spec.claims. Fields tell the others.
+// The prototype was published in several revisions under one API version. Dray reads the revision
+// in which claims have spec.claims. Other revisions are detected by their fields.
 const (
 	before = "an earlier revision"
 	next   = "the next revision"
@@ -26,10 +26,11 @@ const (
 	some   = "another revision"
 )
 
-// mark is a field that only another revision has. A name with [] is a list, of which an element has the rest.
+// mark is a field that only another revision has. In its path, a name with [] is a list, one of
+// whose elements has the rest of the path.
 type mark struct {
 	field, revision string
-	// here is what dray reads in its place.
+	// here is the field that dray reads instead.
 	here string
 }
 
@@ -57,7 +58,7 @@ var marks = map[schema.GroupKind][]mark{
 	{Group: resourceapi.GroupName, Kind: "ResourceClaimTemplate"}: {{"spec.spec.requests", last, "spec.spec.devices.requests of resource.k8s.io/v1"}},
 }
 
-// replacedKinds are those that only another revision has, with what dray reads in their place.
+// replacedKinds are kinds that only another revision has.
 var replacedKinds = map[schema.GroupKind]mark{
 	{Group: v1alpha1.GroupName, Kind: "DeviceDriver"}:    {"kind", before, "spec.driver of DevicePool and DeviceClass"},
 	{Group: resourceapi.GroupName, Kind: "ResourcePool"}: {"kind", last, "ResourceSlice of resource.k8s.io/v1"},
@@ -68,7 +69,7 @@ func (m mark) err() error {
 	return fmt.Errorf("%s: it is of %s of the prototype, which dray does not read: in its place is %s", m.field, m.revision, m.here)
 }
 
-// otherRevision reports an object of a revision of the prototype that dray does not read.
+// otherRevision returns an error for an object of another revision of the prototype.
 func otherRevision(raw []byte, gvk schema.GroupVersionKind) error {
 	if m, found := replacedKinds[gvk.GroupKind()]; found {
 		return m.err()

@@ -20,7 +20,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// scheme knows all versions that dray reads and converts them to v1.
+// scheme has all versions that dray reads, with conversions to v1.
 var scheme = newScheme()
 
 func newScheme() *runtime.Scheme {
@@ -35,7 +35,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// used names the kinds that dray makes use of, by API group.
+// used has the kinds that dray uses, by API group.
 var used = map[string]sets.Set[string]{
 	corev1.GroupName: sets.New("Node", "Pod", "Namespace"),
 	resourceapi.GroupName: sets.New(
@@ -47,7 +47,7 @@ var used = map[string]sets.Set[string]{
 
 func isUsed(gk schema.GroupKind) bool { return used[gk.Group].Has(gk.Kind) }
 
-// versionsOf lists the versions of a kind that dray reads, the preferred one first.
+// versionsOf returns the versions of a kind that dray reads, the preferred one first.
 func versionsOf(gk schema.GroupKind) []string {
 	var versions []string
 	for _, gv := range scheme.PrioritizedVersionsForGroup(gk.Group) {

@@ -20,8 +20,9 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// isTranslationValid checks what was made from an object of devmgmtproto.k8s.io by the rules of v1, but for names, of
-// which the prototype has more. It reports whether the translation is to be used. Errors name the fields of the object.
+// isTranslationValid validates the translation of a prototype object by the rules of v1, except for
+// names: the prototype permits more of them. It returns whether the translation is used. Errors
+// have the paths of fields in the prototype object.
 func (r *reader) isTranslationValid(translated runtime.Object, from key, origin Origin) bool {
 	use := true
 	for _, invalid := range r.options.Validate(withNamesOfV1(translated)) {
@@ -31,7 +32,7 @@ func (r *reader) isTranslationValid(translated runtime.Object, from key, origin 
 	return use
 }
 
-// asWritten is an error about a field of a translation, told of the field that it was made from.
+// asWritten converts an error about a field of a translation to one about the original field.
 func (r *reader) asWritten(translated runtime.Object, from key, err error) error {
 	var located *field.Error
 	if !errors.As(err, &located) {
@@ -54,7 +55,7 @@ func (r *reader) asWritten(translated runtime.Object, from key, err error) error
 	return &written
 }
 
-// rewriting says what the beginning of a field was made from.
+// rewriting maps the start of a field's path to the original one.
 type rewriting struct {
 	beginning *regexp.Regexp
 	from      string
@@ -73,7 +74,7 @@ var (
 		{regexp.MustCompile(`^spec\.devices\.constraints\b.*`), "spec.matchAttributes"},
 		{regexp.MustCompile(`^spec\.devices\.config\b.*`), "spec.claims"},
 	}
-	// fieldsOfRequest are below a request, and below what it was made from.
+	// fieldsOfRequest are relative to a request, and to the original of the request.
 	fieldsOfRequest = []rewriting{
 		{regexp.MustCompile(`^deviceClassName\b`), "deviceClass"},
 		{regexp.MustCompile(`^selectors\[\d+\](\.cel\.expression)?`), "constraints"},
@@ -84,7 +85,7 @@ var (
 	inRequest = regexp.MustCompile(`^(spec\.claims\[\d+\])/(\[\d+\])?/(.*)$`)
 )
 
-// rewrite returns what a field was made from, empty if that is not known.
+// rewrite returns the original of a field's path, or an empty string.
 func rewrite(path string, table []rewriting) string {
 	for _, each := range table {
 		if !each.beginning.MatchString(path) {
@@ -107,7 +108,8 @@ func rewrite(path string, table []rewriting) string {
 	return ""
 }
 
-// fieldOfPool is rewrite for a slice, which has some of the devices of a pool. Names of a device were not changed.
+// fieldOfPool is rewrite for a slice, which has some of a pool's devices. Names of devices were not
+// changed by translation.
 func (r *reader) fieldOfPool(slice *resourceapi.ResourceSlice, from key, path string) string {
 	switch {
 	case path == "metadata.name", strings.HasPrefix(path, "spec.pool"):
@@ -150,7 +152,8 @@ func (r *reader) fieldOfPool(slice *resourceapi.ResourceSlice, from key, path st
 	return whole
 }
 
-// withNamesOfV1 is a copy in which names of attributes and resources that v1 does not have are others.
+// withNamesOfV1 returns a copy in which names of attributes and resources that are invalid in v1
+// are replaced.
 func withNamesOfV1(translated runtime.Object) runtime.Object {
 	switch translated := translated.(type) {
 	case *resourceapi.ResourceSlice:
@@ -183,10 +186,10 @@ func withNamesOfV1(translated runtime.Object) runtime.Object {
 	return translated
 }
 
-// standIn is the beginning of names that stand for others.
+// standIn is the prefix of replacement names.
 const standIn = "name"
 
-// nameOfV1 is what is behind the domain.
+// nameOfV1 matches the part of a valid v1 name after its domain.
 var nameOfV1 = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func isNameOfV1(name string) bool {
@@ -197,8 +200,8 @@ func isNameOfV1(name string) bool {
 	return len(id) <= resourceapi.DeviceMaxIDLength && nameOfV1.MatchString(id)
 }
 
-// withoutAliases leaves out the names under which devices of several drivers are compared: nobody wrote them, and they
-// do not count.
+// withoutAliases removes the names that translation adds to compare devices of several drivers.
+// They are not in the original, and do not count towards limits.
 func withoutAliases[V any](values map[resourceapi.QualifiedName]V) map[resourceapi.QualifiedName]V {
 	copied := maps.Clone(values)
 	maps.DeleteFunc(copied, func(name resourceapi.QualifiedName, _ V) bool {
@@ -209,7 +212,7 @@ func withoutAliases[V any](values map[resourceapi.QualifiedName]V) map[resourcea
 	return copied
 }
 
-// renamed has the values of names that v1 does not have under others, which nothing else has.
+// renamed replaces names that are invalid in v1 by unused ones.
 func renamed[V any](values map[resourceapi.QualifiedName]V) map[resourceapi.QualifiedName]V {
 	if values == nil {
 		return nil

@@ -18,19 +18,19 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// manifestExtensions are what is read from a folder. A file that is named
+// manifestExtensions are the extensions of files that are read in folders. A file that is named
 // explicitly may have any extension.
 var manifestExtensions = []string{".yaml", ".yml", ".json"}
 
 type source struct {
 	name string
 	open func() (io.ReadCloser, error)
-	// found is set for a file of a folder, which nobody has named.
+	// found says that the file was found in a folder.
 	found bool
 }
 
-// sources lists what paths stand for: files in the order given, folders unfolded
-// recursively in lexical order. Skipped says what of a folder cannot be read as a file.
+// sources returns the files that paths stand for: files in the given order, folders recursively in
+// lexical order. skipped has files in folders that cannot be read.
 func sources(paths []string, stdin io.Reader) (all []source, skipped []error, err error) {
 	for _, path := range paths {
 		found, passedOver, err := sourcesAt(path, stdin)
@@ -68,8 +68,7 @@ func folder(root string) (found []source, skipped []error, err error) {
 		if entry.IsDir() || !slices.Contains(manifestExtensions, filepath.Ext(path)) {
 			return nil
 		}
-		// The file behind a symbolic link counts. Opening a named pipe would wait for
-		// somebody to write to it.
+		// Stat follows symbolic links. Named pipes are skipped, since opening one would block.
 		stat, err := os.Stat(path)
 		switch {
 		case err != nil:
@@ -88,7 +87,7 @@ func folder(root string) (found []source, skipped []error, err error) {
 	return found, skipped, err
 }
 
-// named says what is wrong with the file at path, without the name of the system call.
+// named returns an error about the file at path, without the name of the system call.
 func named(path string, err error) error {
 	if located, ok := errors.AsType[*fs.PathError](err); ok {
 		path, err = located.Path, located.Err
@@ -107,7 +106,7 @@ func (s source) read() ([]byte, error) {
 	}
 	var content bytes.Buffer
 	if regular, isFile := reader.(*os.File); isFile {
-		// Of a large file, what it has grown to would be copied again and again.
+		// allocate once, so that a large file is not copied while it is read
 		if stat, err := regular.Stat(); err == nil && stat.Mode().IsRegular() {
 			content.Grow(int(stat.Size()) + bytes.MinRead)
 		}

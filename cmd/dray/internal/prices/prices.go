@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prices reads what new nodes cost, and makes types of nodes of that.
+// Package prices reads the prices of new nodes, and makes node types from them.
 package prices
 
 import (
@@ -28,35 +28,35 @@ import (
 	"github.com/dray-project/dray/simulate/mix"
 )
 
-// List is a file.
+// List is the content of a price list.
 type List struct {
 	Types []Type `json:"types"`
-	// Nodes are files with Nodes and ResourceSlices that types may be like, and that are no part of the cluster. In the file
-	// they are relative to it.
+	// Nodes are files with Nodes and ResourceSlices that types may be like. These nodes are not
+	// part of the cluster. In the file, paths are relative to it.
 	Nodes  []string `json:"nodes,omitempty"`
 	Limits []Limit  `json:"limits,omitempty"`
 }
 
-// Type is what new nodes can be like.
+// Type is a type of new nodes.
 type Type struct {
-	// Name is that of Like if it is empty.
+	// Name defaults to Like.
 	Name string `json:"name,omitempty"`
 	Like string `json:"like"`
-	// Price is for one node, in any unit.
+	// Price is the price of one node, in any unit.
 	Price *float64 `json:"price"`
-	// Labels are added to those of Like.
+	// Labels are added to the labels of Like.
 	Labels map[string]string `json:"labels,omitempty"`
 	Most   *int              `json:"most,omitempty"`
 }
 
-// Limit is on the number of new nodes: of some types, or of all types with some labels.
+// Limit bounds the number of new nodes of some types, or of all types with some labels.
 type Limit struct {
 	Types  []string          `json:"types,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Most   *int              `json:"most"`
 }
 
-// Read reads a file. The error names it, and the entry.
+// Read reads a price list. The error names the file and the entry.
 func Read(path string) (*List, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -88,7 +88,7 @@ func Read(path string) (*List, error) {
 	return list, nil
 }
 
-// decode reads the one document of a file. Empty ones are passed over.
+// decode decodes the single document of a file. It ignores empty documents.
 func decode(content []byte, list *List) error {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for read := false; ; {
@@ -111,7 +111,7 @@ func decode(content []byte, list *List) error {
 	}
 }
 
-// check sets the name, and adds it to those of other types.
+// check sets the default name, and adds it to names. It returns an error if the name is taken.
 func (t *Type) check(names map[string]bool) error {
 	if t.Like == "" {
 		return errors.New("like is missing: name a node")
@@ -156,7 +156,7 @@ func (l *Limit) check(names map[string]bool) error {
 	return nil
 }
 
-// covers reports whether a limit counts the nodes of a type.
+// covers reports whether a limit includes a type.
 func (l *Limit) covers(t *simulate.Template, name string) bool {
 	if len(l.Types) > 0 {
 		return slices.Contains(l.Types, name)
@@ -170,8 +170,8 @@ func (l *Limit) covers(t *simulate.Template, name string) bool {
 	return true
 }
 
-// Offers are the types and limits of a list. Types are like a node among further objects, else like one of the State, with
-// the pods that daemon reports true for. The error names the type.
+// Offers returns the types and limits of a list. A type is like a node among further, or else like
+// a node of the state. daemon reports which pods run on each node. The error names the type.
 func (list *List) Offers(state *simulate.State, further *input.Objects, daemon func(*corev1.Pod) bool) (types []*simulate.Template, limits []mix.Limit, err error) {
 	for i := range list.Types {
 		offered := &list.Types[i]
@@ -200,7 +200,7 @@ func (list *List) Offers(state *simulate.State, further *input.Objects, daemon f
 	return types, limits, nil
 }
 
-// spec is a node like another one, under the name of the type.
+// spec returns a node like another one, with the name of the type.
 func (t *Type) spec(state *simulate.State, further *input.Objects, daemon func(*corev1.Pod) bool) (simulate.TemplateSpec, error) {
 	var spec simulate.TemplateSpec
 	if at := slices.IndexFunc(further.Nodes, func(n *corev1.Node) bool { return n.Name == t.Like }); at >= 0 {

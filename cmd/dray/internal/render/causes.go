@@ -13,56 +13,55 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
-// Cause is one request or constraint that is in conflict.
+// Cause is a request or constraint that is in conflict.
 type Cause struct {
 	// Text is a phrase such as "request gpu needs 2 devices; 1 of 4 that reach the node
 	// can serve it".
 	Text       string      `json:"text"`
 	Rejections []Rejection `json:"rejections,omitempty"`
-	// Hints are about names that nothing has.
+	// Hints are about names that do not exist.
 	Hints []string `json:"hints,omitempty"`
-	// Alternatives are those of a prioritized list.
+	// Alternatives are the alternatives of a prioritized list.
 	Alternatives []Cause `json:"alternatives,omitempty"`
 
 	hints []diagnosis.Detail
 }
 
-// Rejection is devices that cannot serve a request for one reason.
+// Rejection is a group of devices that cannot serve a request, for one reason.
 type Rejection struct {
 	Text string `json:"text"`
-	// Details name holders, values, amounts and rules. Of nodes that differ in them, they are
-	// summed up.
+	// Details name holders, values, amounts and rules. If nodes differ, they are aggregated.
 	Details []string `json:"details,omitempty"`
 
-	phrase  string // Text without the number
+	phrase  string // Text without the number of devices
 	details []diagnosis.Detail
 }
 
-// teller puts explanations of a placement into words.
-type teller struct {
+// explainer puts explanations of a placement into words.
+type explainer struct {
 	cluster   *cluster.Cluster
 	placement *cluster.Placement
 	words     *wording
 	diagnosis *diagnosis.Diagnosis
 }
 
-func newTeller(c *cluster.Cluster, p *cluster.Placement) *teller {
-	return &teller{c, p, newWording(c, p), diagnosis.New(c, p)}
+func newExplainer(c *cluster.Cluster, p *cluster.Placement) *explainer {
+	return &explainer{c, p, newWording(c, p), diagnosis.New(c, p)}
 }
 
-// said is what is said of a group of nodes.
-type said struct {
+// groupCauses has the causes of a group of nodes.
+type groupCauses struct {
 	causes, bystanders []Cause
-	// figures is set if the numbers of the causes and the nearest miss are those of each node. Otherwise
-	// they are those of the node that comes closest.
+	// figures says that the numbers in the causes, and the nearest miss, are equal on all nodes.
+	// Otherwise they are those of the closest node.
 	figures bool
-	// details is set if what stands behind them is the same on each node. Otherwise it is summed up.
+	// details says that the details are equal on all nodes. Otherwise they are aggregated.
 	details bool
 }
 
-// of puts what is said of a group into words: nothing if devices are not the reason.
-func (t *teller) of(group cluster.RefusalGroup) said {
-	var s said
+// of returns the causes of a group. They are empty if devices are not the reason.
+func (t *explainer) of(group cluster.RefusalGroup) groupCauses {
+	var s groupCauses
 	if group.Explanation == nil {
 		return s
 	}
@@ -73,7 +72,7 @@ func (t *teller) of(group cluster.RefusalGroup) said {
 	for _, member := range group.Members {
 		nodes := member.Nodes
 		if t.diagnosis.Brief && !hasHints(s.causes) {
-			nodes = nodes[:1] // the others have the same figures
+			nodes = nodes[:1] // the other nodes have the same figures
 		}
 		for _, node := range nodes {
 			if node == group.Closest {
@@ -85,8 +84,8 @@ func (t *teller) of(group cluster.RefusalGroup) said {
 			s.causes = addCauses(s.causes, others, group.Closest)
 		}
 	}
-	s.details = say(s.causes)
-	say(s.bystanders)
+	s.details = fillTexts(s.causes)
+	fillTexts(s.bystanders)
 	return s
 }
 
@@ -94,7 +93,7 @@ func hasHints(causes []Cause) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool { return len(c.hints) > 0 })
 }
 
-// sameFigures reports whether causes agree but for what stands behind them.
+// sameFigures reports whether causes are equal except for details.
 func sameFigures(a, b []Cause) bool {
 	return slices.EqualFunc(a, b, func(a, b Cause) bool {
 		return a.Text == b.Text && sameFigures(a.Alternatives, b.Alternatives) &&
@@ -102,7 +101,7 @@ func sameFigures(a, b []Cause) bool {
 	})
 }
 
-// addCauses adds what stands behind the figures on another node.
+// addCauses adds the details of another node.
 func addCauses(causes, others []Cause, first string) []Cause {
 	for i := range causes {
 		cause, other := &causes[i], Cause{}
@@ -123,14 +122,14 @@ func addCauses(causes, others []Cause, first string) []Cause {
 	return causes
 }
 
-// say fills in the texts of details and hints. It reports whether they are true of each node.
-func say(causes []Cause) bool {
+// fillTexts sets the texts of details and hints. It reports whether they are equal on all nodes.
+func fillTexts(causes []Cause) bool {
 	same := true
 	for i := range causes {
 		cause := &causes[i]
 		var one bool
 		cause.Hints, one = sentences(cause.hints)
-		same = say(cause.Alternatives) && one && same
+		same = fillTexts(cause.Alternatives) && one && same
 		for k := range cause.Rejections {
 			cause.Rejections[k].Details, one = sentences(cause.Rejections[k].details)
 			same = same && one
@@ -148,9 +147,9 @@ func sentences(details []diagnosis.Detail) (texts []string, same bool) {
 	return texts, same
 }
 
-// causes puts the core of an explanation, and what stands behind it on the node of the diagnosis, into words.
-// It also returns the requests that are not in the way.
-func (t *teller) causes(e *explain.Explanation) (core, bystanders []Cause) {
+// causes returns the causes for the core of an explanation, with details of the diagnosed node.
+// bystanders has the other requests.
+func (t *explainer) causes(e *explain.Explanation) (core, bystanders []Cause) {
 	cited := make(map[string]bool)
 	for _, item := range e.Core {
 		cause := Cause{Text: t.ofClaim(item.Claim)}
@@ -196,8 +195,8 @@ func (t *teller) causes(e *explain.Explanation) (core, bystanders []Cause) {
 	return core, bystanders
 }
 
-// ofClaim names a claim as the pod does, if there are several.
-func (t *teller) ofClaim(name string) string {
+// ofClaim returns a prefix with the claim's name in the pod, if there are several claims.
+func (t *explainer) ofClaim(name string) string {
 	if len(t.placement.Before) > 1 {
 		for _, claim := range t.placement.Before {
 			if claim.Namespace+"/"+claim.Name == name {
@@ -208,7 +207,8 @@ func (t *teller) ofClaim(name string) string {
 	return ""
 }
 
-// supply is what a request needs and how much there is.
+// supply returns a phrase with the number of devices that a request needs, and of those that can
+// serve it.
 func supply(e *explain.Explanation, report explain.RequestReport) string {
 	need := "needs " + Count(report.Needed, "device")
 	switch {
@@ -230,7 +230,7 @@ func supply(e *explain.Explanation, report explain.RequestReport) string {
 	return fmt.Sprintf("%s; %d of %d that reach the node can serve it", need, report.Candidates, report.Reachable)
 }
 
-// rivalry says why enough devices that can serve a request do not serve it together.
+// rivalry returns why the devices that can serve a request cannot serve it together.
 func rivalry(report explain.RequestReport) string {
 	if report.Totals != "" {
 		return ", but as many as it may have together have less"
@@ -238,7 +238,7 @@ func rivalry(report explain.RequestReport) string {
 	return ", but not that many together: they draw on the same counters"
 }
 
-func (t *teller) rejections(report explain.RequestReport) []Rejection {
+func (t *explainer) rejections(report explain.RequestReport) []Rejection {
 	var list []Rejection
 	for _, finding := range t.diagnosis.Request(report) {
 		list = append(list, Rejection{Text: finding.String(), phrase: finding.Phrase, details: finding.Details})
@@ -246,7 +246,7 @@ func (t *teller) rejections(report explain.RequestReport) []Rejection {
 	return list
 }
 
-// line is a cause in one sentence, without details.
+// line returns the cause as one sentence without details.
 func (c Cause) line() string {
 	text := c.Text
 	if len(c.Rejections) > 0 {
@@ -269,7 +269,7 @@ func (c Cause) line() string {
 	return text
 }
 
-// cause prints a cause with its details, each on lines of its own.
+// cause prints a cause, and its details on separate lines.
 func (t *Terminal) cause(indent int, bullet string, c Cause) {
 	text := c.Text
 	if len(c.Rejections)+len(c.Alternatives)+len(c.Hints) > 0 {

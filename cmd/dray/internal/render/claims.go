@@ -18,8 +18,8 @@ type claimList struct {
 	Items           []*resourceapi.ResourceClaim `json:"items"`
 }
 
-// claimsOf lists the claims of the placements as they are in the end, each once, in the
-// order in which they were first used.
+// claimsOf returns the claims of the placements in their final state, without duplicates, in the
+// order of first use.
 func claimsOf(placements []*cluster.Placement) claimList {
 	list := claimList{
 		TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "List"},
@@ -31,7 +31,7 @@ func claimsOf(placements []*cluster.Placement) claimList {
 			key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 			typed := typedClaim(claim)
 			if i, known := position[key]; known {
-				// A later pod only adds to what is known of a shared claim.
+				// a later pod only adds to the consumers of a shared claim
 				if p.Placed() {
 					list.Items[i] = typed
 				}
@@ -44,14 +44,14 @@ func claimsOf(placements []*cluster.Placement) claimList {
 	return list
 }
 
-// typedClaim says what the claim is: the fields for that are empty in memory.
+// typedClaim returns the claim with kind and apiVersion, which are empty in memory.
 func typedClaim(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	typed := *claim
 	typed.TypeMeta = metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaim"}
 	return &typed
 }
 
-// ClaimsDocument is the claims for programs.
+// ClaimsDocument returns the claims as a document.
 func ClaimsDocument(placements []*cluster.Placement) Document {
 	list := claimsOf(placements)
 	d := Document{Value: list}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Devices writes allocated devices as "pool/device", those of one pool together:
-// "node-1/gpu-{0..3}". What a device was allocated with follows in parentheses.
+// Devices returns allocated devices as "pool/device", grouped by pool: "node-1/gpu-{0..3}".
+// Parentheses have details, such as a consumed capacity.
 func Devices(results []resourceapi.DeviceRequestAllocationResult) string {
 	type group struct{ pool, remark string }
 	var order []group
@@ -34,8 +34,7 @@ func Devices(results []resourceapi.DeviceRequestAllocationResult) string {
 	return strings.Join(parts, ", ")
 }
 
-// deviceRows has a row for each allocated device: "pool/device", with what it was allocated
-// with in parentheses.
+// deviceRows returns a row per allocated device: "pool/device", with details in parentheses.
 func deviceRows(results []resourceapi.DeviceRequestAllocationResult, driver bool) []string {
 	rows := make([]string, len(results))
 	for i := range results {
@@ -62,8 +61,8 @@ func remark(result *resourceapi.DeviceRequestAllocationResult) string {
 	return " (" + strings.Join(remarks, ", ") + ")"
 }
 
-// Compact joins names, folding those that only differ in the number at their end:
-// "gpu-0", "gpu-1", "gpu-2", "gpu-5" become "gpu-{0..2,5}".
+// Compact joins names. Names that differ only in a number at the end are folded: "gpu-0", "gpu-1",
+// "gpu-2", "gpu-5" become "gpu-{0..2,5}".
 func Compact(names []string) string {
 	var order []string
 	numbers := make(map[string][]string)
@@ -110,12 +109,13 @@ func braces(numbers []string) string {
 	return "{" + strings.Join(ranges, ",") + "}"
 }
 
-// follows is false where leading zeros would make a range ambiguous.
+// follows reports whether b is the next number after a. It is false if leading zeros would make a
+// range ambiguous.
 func follows(a, b string) bool {
 	return value(a) >= 0 && value(a)+1 == value(b) && (len(a) == len(b) || (a[0] != '0' && b[0] != '0') || a == "0")
 }
 
-// value is -1 for a name without a number at its end, and for absurdly long ones.
+// value returns the number, or -1 if there is none or it is too long.
 func value(number string) int {
 	n, err := strconv.Atoi(number)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
-// Inventory prints pools and their devices. With t.Wide nothing is left out.
+// Inventory prints pools and their devices. With t.Wide, it omits nothing.
 func (t *Terminal) Inventory(states []cluster.PoolState) {
 	if len(states) == 0 {
 		t.Line("No pools: nothing publishes devices.")
@@ -38,7 +38,7 @@ func (t *Terminal) Inventory(states []cluster.PoolState) {
 	t.Paragraph(0, 0, inventoryTally(states))
 }
 
-// deviceLines has a line for each device that can be understood alone.
+// deviceLines prints one complete line per device.
 func (t *Terminal) deviceLines(states []cluster.PoolState) {
 	headers := []string{"DRIVER", "POOL", "NODE", "DEVICE", "STATE", "HELD-BY", "CAPACITY", "TAINTS"}
 	if t.Wide {
@@ -155,7 +155,7 @@ func (t *Terminal) devices(state *cluster.PoolState) {
 		if t.Wide {
 			row = append(row, attributeList(device.Attributes))
 		}
-		// Neighbours that differ in name only share a row.
+		// consecutive devices that differ only in their names share a row
 		if last := len(rows) - 1; !t.Wide && last >= 0 && slices.Equal(rows[last][1:], row[1:]) {
 			names[last] = append(names[last], device.Name)
 			continue
@@ -233,7 +233,7 @@ func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAt
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		value := AttributeValue(attributes[name])
-		// The API allows any text, such as what tells a terminal to change colours.
+		// the API permits any string, such as escape sequences of terminals
 		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			value = strconv.Quote(value)
 		}
@@ -242,7 +242,7 @@ func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAt
 	return strings.Join(parts, ", ")
 }
 
-// AttributeValue is the value of an attribute as text.
+// AttributeValue returns the value of an attribute as text.
 func AttributeValue(a resourceapi.DeviceAttribute) string {
 	switch {
 	case a.IntValue != nil:
@@ -279,13 +279,13 @@ func inventoryTally(states []cluster.PoolState) string {
 	return text + "."
 }
 
-// inventory is the JSON of dray devices.
+// inventory is the JSON output of dray devices.
 type inventory struct {
 	metav1.TypeMeta `json:",inline"`
 	Pools           []cluster.PoolState `json:"pools"`
 }
 
-// deviceItem is a device by itself.
+// deviceItem is one device of that output.
 type deviceItem struct {
 	Driver string   `json:"driver"`
 	Pool   string   `json:"pool"`
@@ -294,7 +294,7 @@ type deviceItem struct {
 	cluster.DeviceState
 }
 
-// InventoryDocument is pools and devices for programs.
+// InventoryDocument returns pools and devices as a document.
 func InventoryDocument(states []cluster.PoolState) Document {
 	if states == nil {
 		states = []cluster.PoolState{}

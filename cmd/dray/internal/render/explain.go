@@ -16,38 +16,38 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
-// APIVersion is that of the JSON and YAML that dray writes, but for objects of Kubernetes.
-// Fields may be added within a version; docs/command-line.md describes them.
+// APIVersion is the version of dray's own JSON and YAML. Fields may be added within a version;
+// docs/command-line.md describes them.
 const APIVersion = "dray-project.github.io/v1alpha1"
 
-// Answer is what dray explain says of a pod or claim.
+// Answer is the result of dray explain for a pod or claim.
 type Answer struct {
 	metav1.TypeMeta `json:",inline"`
 	Subject         Subject `json:"subject"`
-	// Settled says that there is nothing to allocate any more, and how it is.
+	// Settled describes the state of a workload that needs no allocation. It is empty otherwise.
 	Settled string `json:"settled,omitempty"`
-	// Before is how many workloads that come before it were placed first.
+	// Before is the number of workloads that were placed before this one.
 	Before int `json:"placedBefore"`
-	// Node is where it goes, or is; empty if nowhere.
+	// Node is the node on which the workload is or can be placed, or empty.
 	Node string `json:"node,omitempty"`
-	// Fits are all nodes to which it could go.
+	// Fits are the nodes on which it can be placed.
 	Fits []string `json:"fits,omitempty"`
-	// Missed are the preferred matches that the devices on Node would not have.
+	// Missed are the preferences that the devices on Node would not meet.
 	Missed []cluster.Missed `json:"missed,omitempty"`
-	// NotLookedAt names what else decides where the pod can go.
+	// NotLookedAt are aspects of the pod that are not looked at, and that may affect placement.
 	NotLookedAt []string `json:"notLookedAt,omitempty"`
-	// Undecided is how many nodes were given up: see --budget.
+	// Undecided is the number of nodes on which the search ran out of budget: see --budget.
 	Undecided int `json:"undecided,omitempty"`
-	// Reason holds for all nodes. Error is about wrong input.
+	// Reason is why it cannot be placed on any node. Error is an error of the input.
 	Reason   string    `json:"reason,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
-	// Notes are about the input, such as slices for nodes that do not exist.
+	// Notes are problems of the input, such as slices for nodes that do not exist.
 	Notes []string `json:"notes,omitempty"`
-	// Claims are those of the pod, or the claim, as they would be in the end.
+	// Claims are the claims of the pod, or the claim, in their final state.
 	Claims []*resourceapi.ResourceClaim `json:"claims,omitempty"`
-	// Alike are other pods that are refused for the same reasons. Of several answers the first one
-	// names them.
+	// Alike are other pods that are refused for the same reasons. Of several answers, the first has
+	// them.
 	Alike []string `json:"alike,omitempty"`
 
 	asked     int
@@ -56,25 +56,23 @@ type Answer struct {
 	reasons   reasons
 }
 
-// Subject is what an answer is about.
+// Subject is the pod or claim of an answer.
 type Subject struct {
 	Kind      string `json:"kind"` // Pod or ResourceClaim
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// Refusal is nodes that are refused for the same reasons.
+// Refusal is a group of nodes that are refused for the same reasons.
 type Refusal struct {
 	Count   int      `json:"count"`
 	Nodes   []string `json:"nodes"`
 	Summary string   `json:"summary"`
-	// Uniform is set if the summary and the causes are true of each of the nodes. Otherwise
-	// their figures are those of Closest, as those of the explanation always are, and their
-	// details are summed up over the nodes.
+	// Uniform says that summary and causes apply to each of the nodes. Otherwise their figures are
+	// those of Closest, and details are aggregated. The explanation is always that of Closest.
 	Uniform bool   `json:"uniform"`
 	Closest string `json:"closest"`
-	// Causes are the requests and constraints that are in conflict, with what stands behind
-	// their figures.
+	// Causes are the requests and constraints in conflict, with details.
 	Causes      []Cause              `json:"causes,omitempty"`
 	Explanation *explain.Explanation `json:"explanation,omitempty"`
 
@@ -82,7 +80,8 @@ type Refusal struct {
 	bystanders []Cause
 }
 
-// NewAnswer is the answer for a surveyed workload; before is how many were placed first.
+// NewAnswer returns the answer for a workload after Survey. before is the number of workloads that
+// were placed before.
 func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
 	return newAnswer(c, p, before, cluster.GroupRefusals(p.Refusals))
 }
@@ -96,8 +95,8 @@ func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cl
 	if p.Err != nil {
 		a.Error = diagnosis.Error(c, p)
 	}
-	told := newTeller(c, p.Asked())
-	var first said // of the nodes that come closest
+	told := newExplainer(c, p.Asked())
+	var first groupCauses // of the closest nodes
 	for i, group := range groups {
 		refusal := Refusal{
 			Count: len(group.Nodes), Nodes: group.Nodes, Summary: group.Summary,
@@ -131,11 +130,11 @@ func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cl
 	return a
 }
 
-// Headline is one line on why the workload is not placed, with what is in the way of the nodes that come closest. It
-// is empty if it is placed.
+// Headline returns one line on why the workload is not placed, with the conflict on the closest
+// nodes. It is empty if the workload is placed.
 func (a *Answer) Headline() string { return a.headline }
 
-// AnswersDocument is answers for programs: one by itself, or a list.
+// AnswersDocument returns answers as a document: a single one, or a list.
 func AnswersDocument(answers []*Answer, single bool) Document {
 	nameAlike(answers)
 	d := Document{}
@@ -163,10 +162,10 @@ type answerList struct {
 	Items           []*Answer `json:"items"`
 }
 
-// Allocated reports whether there are, or could be, devices.
+// Allocated reports whether devices are or can be allocated.
 func (a *Answer) Allocated() bool { return a.Node != "" || a.Settled != "" }
 
-// SettledAnswer is the answer for what needs no allocation any more.
+// SettledAnswer returns the answer for a workload that needs no allocation.
 func SettledAnswer(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim) *Answer {
 	return settled(w, how, claims)
 }
@@ -189,7 +188,7 @@ func settled(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim
 // Guide is the page that explains the phrases of explanations.
 const Guide = "https://github.com/dray-project/dray/blob/main/docs/pending.md"
 
-// Explain prints an answer for people, and where its phrases are explained if nodes refuse.
+// Explain prints an answer. If nodes refuse, it also prints a link to the guide.
 func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 	t.answer(c, a)
 	if !a.Allocated() || len(a.Refusals) > 0 {
@@ -230,7 +229,7 @@ func (t *Terminal) answer(c *cluster.Cluster, a *Answer) {
 	}
 }
 
-// why says why nodes refuse, and what is wrong with the input.
+// why prints why nodes refuse, and problems of the input.
 func (t *Terminal) why(c *cluster.Cluster, a *Answer) {
 	w := newWording(c, a.placement.Asked())
 	for _, refusal := range a.Refusals {
@@ -246,8 +245,7 @@ func (t *Terminal) why(c *cluster.Cluster, a *Answer) {
 // String is "Pod namespace/name".
 func (s Subject) String() string { return s.Kind + " " + s.Namespace + "/" + s.Name }
 
-// sources names the templates that claims come from, because positions in an explanation
-// are positions there.
+// sources prints the templates of claims, since positions in an explanation refer to them.
 func (t *Terminal) sources(c *cluster.Cluster, a *Answer) {
 	for _, claim := range a.placement.Before {
 		if source := c.Source(a.placement.Workload, claim); source != "" {
@@ -266,7 +264,7 @@ func fitting(a *Answer) string {
 	return fmt.Sprintf("%d of %d nodes; the first is %s", len(a.Fits), a.asked, a.Node)
 }
 
-// precedence says what was placed before, and in which order nodes are listed.
+// precedence prints what was placed before, and the order of nodes.
 func (t *Terminal) precedence(a *Answer) {
 	if a.Before > 0 {
 		t.spans(0, 2, faint(fmt.Sprintf("Looked at after placing the %s before it; --alone leaves them out.", Count(a.Before, "workload"))))
@@ -303,8 +301,8 @@ func (t *Terminal) allocated(claims []*resourceapi.ResourceClaim) {
 	}
 }
 
-// refusal prints a group of nodes: who, what is in conflict, what comes closest. The
-// figures of requests that are not in the way are left out unless all is set.
+// refusal prints a group of nodes: their names, the conflict, and the nearest miss. The figures of
+// requests without a conflict are printed only with all.
 func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 	nodes := fmt.Sprintf("%s (%s)", Count(r.Count, "node"), firstFew(r.Nodes))
 	if r.Explanation == nil {
@@ -328,9 +326,9 @@ func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 	}
 }
 
-// Report explains one pod or claim that cannot be placed after the other, as soon as its answer is
-// there, and counts the others. Pods that are refused for the same reasons are explained once, and named
-// at the end: only figures of theirs may differ, since more is in use when their turn comes.
+// Report prints explanations of workloads that cannot be placed, one after the other, and counts
+// the others. Pods that are refused for the same reasons are explained once, and listed at the end.
+// Only figures may differ between them, since more devices are in use later.
 type Report struct {
 	terminal    *Terminal
 	cluster     *cluster.Cluster
@@ -340,24 +338,25 @@ type Report struct {
 	byPlacement map[*cluster.Placement]*reported
 }
 
-// reported is a pod that was explained, and those that are refused for the same reasons.
+// reported is an explained pod, with the pods that are refused for the same reasons.
 type reported struct {
 	subject Subject
 	alike   []string
 }
 
-// NewReport returns a Report that has printed nothing.
+// NewReport returns an empty Report.
 func (t *Terminal) NewReport(c *cluster.Cluster) *Report {
 	return &Report{terminal: t, cluster: c, byReasons: make(map[reasons]*reported), byPlacement: make(map[*cluster.Placement]*reported)}
 }
 
-// AddPlaced counts what is placed or can be.
+// AddPlaced counts a workload that is placed or can be.
 func (r *Report) AddPlaced() {
 	r.all, r.placed = r.all+1, r.placed+1
-	clear(r.byPlacement) // none later is like an earlier one
+	clear(r.byPlacement) // later placements do not refer to earlier ones
 }
 
-// Add explains why a workload was refused; before is how many were placed first.
+// Add explains why a workload was refused. before is the number of workloads that were placed
+// before.
 func (r *Report) Add(p *cluster.Placement, before int) {
 	r.all++
 	if first := r.byPlacement[p.Like]; first != nil {
@@ -381,7 +380,7 @@ func (r *Report) Add(p *cluster.Placement, before int) {
 	r.terminal.Line("")
 }
 
-// reasons is equal for pods that are refused for the same reasons.
+// reasons is a hash that is equal for pods that are refused for the same reasons.
 type reasons [sha256.Size]byte
 
 func reasonsOf(c *cluster.Cluster, p *cluster.Placement, groups []cluster.RefusalGroup) reasons {
@@ -392,7 +391,8 @@ func reasonsOf(c *cluster.Cluster, p *cluster.Placement, groups []cluster.Refusa
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// End names the pods that were refused like others, sums up, and says where phrases are explained if there was a refusal.
+// End prints the pods that were refused for the same reasons, a summary, and a link to the guide if
+// there was a refusal.
 func (r *Report) End() {
 	alike := false
 	for _, one := range r.explained {
@@ -415,7 +415,7 @@ func (r *Report) End() {
 	}
 }
 
-// nameAlike fills in which of several pods are refused for the same reasons.
+// nameAlike sets Alike of answers with the same reasons.
 func nameAlike(answers []*Answer) {
 	firsts := make(map[reasons]*Answer)
 	for _, a := range answers {

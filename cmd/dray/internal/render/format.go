@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Format is what -o says. The zero Format is text for people.
+// Format is the value of -o. The zero Format is text for users.
 type Format struct{ name, argument string }
 
-// Formats lists what -o can say.
+// Formats returns the valid values of -o.
 func Formats() []string {
 	return []string{"wide", "json", "yaml", "name", "jsonpath", "go-template", "custom-columns"}
 }
 
-// ParseFormat understands FORMAT and FORMAT=ARGUMENT. Templates are checked.
+// ParseFormat parses FORMAT or FORMAT=ARGUMENT. It parses templates, too.
 func ParseFormat(text string) (Format, error) {
 	name, argument, _ := strings.Cut(text, "=")
 	f := Format{name, argument}
@@ -54,28 +54,28 @@ func (f Format) needsArgument() bool {
 	return f.name == "jsonpath" || f.name == "go-template" || f.name == "custom-columns"
 }
 
-// ForPeople reports whether the output is text, in short or with everything.
+// ForPeople reports whether the output is text, normal or wide.
 func (f Format) ForPeople() bool { return f.name == "" || f.name == "wide" }
 
 // IsYAML reports whether the output is YAML.
 func (f Format) IsYAML() bool { return f.name == "yaml" }
 
-// Wide reports whether nothing is to be left out.
+// Wide reports whether the output omits nothing.
 func (f Format) Wide() bool { return f.name == "wide" }
 
-// Document is what a command has to say to programs.
+// Document is the output of a command for programs.
 type Document struct {
-	// Value is all of it.
+	// Value is the whole document.
 	Value any
-	// Items are what custom columns have a line for each, Names how they are called.
+	// Items have one line each in custom columns. Names are their names for -o name.
 	Items []any
 	Names []string
 }
 
-// Write writes a document. Headers are those of custom columns. Text of a cluster cannot
-// control a terminal: JSON and YAML have escape sequences for what could, which readers of them
-// undo, and names and columns are Printable. What a template makes is passed on as it is to
-// programs, and Printable line by line on terminals.
+// Write writes a document. headers enables the headers of custom columns. Text from a cluster
+// cannot control a terminal. JSON and YAML have escape sequences for unsafe characters, which
+// parsers decode. Names and columns are Printable. The output of a template is written unchanged to
+// a pipe, and as Printable lines to a terminal.
 func (f Format) Write(out io.Writer, d Document, headers bool) error {
 	switch f.name {
 	case "json":
@@ -107,18 +107,18 @@ func writeJSON(out io.Writer, value any) error {
 	return err
 }
 
-// YAML is a value as YAML without what controls a terminal.
+// YAML returns a value as YAML without characters that control a terminal.
 func YAML(value any) (string, error) {
 	asJSON, err := json.Marshal(value)
 	if err != nil {
 		return "", err
 	}
-	// YAML may not have all the characters that JSON may have as they are.
+	// YAML does not permit all characters that JSON permits without escapes.
 	encoded, err := yaml.JSONToYAML([]byte(escapedInQuotes(string(asJSON), 'U')))
 	if err != nil || !strings.ContainsFunc(string(encoded), unsafeInDocument) {
 		return string(encoded), err
 	}
-	// Escape sequences mean something between double quotes only.
+	// escape sequences work only in double quotes
 	var document goyaml.Node
 	if err := goyaml.Unmarshal(encoded, &document); err != nil {
 		return "", err
@@ -143,7 +143,7 @@ func quoteUnsafe(node *goyaml.Node) {
 	}
 }
 
-// generic is a value as a reader of its JSON sees it.
+// generic returns the value as decoded from its JSON.
 func generic(value any) (any, error) {
 	encoded, err := json.Marshal(value)
 	if err != nil {
@@ -154,7 +154,7 @@ func generic(value any) (any, error) {
 	return plain, err
 }
 
-// parsePath takes "{.a.b}", ".a.b" and "a.b" alike, as kubectl does.
+// parsePath parses "{.a.b}", ".a.b" or "a.b", as kubectl does.
 func parsePath(text string) (*jsonpath.JSONPath, error) {
 	if !strings.Contains(text, "{") {
 		text = "{." + strings.TrimPrefix(text, ".") + "}"
@@ -166,8 +166,8 @@ func parsePath(text string) (*jsonpath.JSONPath, error) {
 	return path, nil
 }
 
-// parseTemplate takes the functions of Go templates and those that kubectl adds: base64decode
-// and exists.
+// parseTemplate parses a Go template. It has kubectl's additional functions base64decode and
+// exists.
 func parseTemplate(text string) (*template.Template, error) {
 	functions := template.FuncMap{"exists": exists, "base64decode": func(encoded string) (string, error) {
 		decoded, err := base64.StdEncoding.DecodeString(encoded)
@@ -180,8 +180,8 @@ func parseTemplate(text string) (*template.Template, error) {
 	return parsed, nil
 }
 
-// exists reports whether there is a value at the end of a path of keys and positions. A text
-// has bytes at its positions.
+// exists reports whether a path of keys and indexes leads to a value. A string has a byte at each
+// index.
 func exists(value any, path ...any) bool {
 	for _, step := range path {
 		found := false

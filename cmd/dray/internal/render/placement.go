@@ -15,10 +15,10 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
-// The cells of what is not placed.
+// Cells of workloads that are not placed.
 const nowhere, notPlaced = "-", "not placed"
 
-// Placements prints what goes where, why the rest does not, and a summary.
+// Placements prints the placed workloads, why others are not placed, and a summary.
 func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placement) {
 	if len(placements) == 0 {
 		t.Paragraph(0, 0, "Nothing to allocate: no pending pod uses claims or extended resources, and no claim is unallocated.")
@@ -40,13 +40,13 @@ func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placemen
 	t.remarks(c, placements)
 }
 
-// NotSelected is for who asked about none of the pods and claims that are pending.
+// NotSelected prints that none of the pending workloads is selected.
 func (t *Terminal) NotSelected(pending int) {
 	t.Paragraph(0, 0, "Nothing that is pending is selected: -n, -A, -l and --field-selector leave out "+Count(pending, "pod or claim")+".")
 }
 
-// remarks are about all placements: what may keep pods from their nodes all the
-// same, whether they are placed or not, and what is wrong with the input if something was not placed.
+// remarks prints notes about all placements: aspects that were not looked at, and problems of the
+// input if something was not placed.
 func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) {
 	if unseen := NotLookedAt(c, placements); unseen != "" {
 		t.Paragraph(0, 2, unseen)
@@ -64,7 +64,8 @@ func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) 
 	}
 }
 
-// NotLookedAt says what kube-scheduler looks at of the pods and Dray does not; empty if that is nothing.
+// NotLookedAt returns a sentence about aspects of the pods that kube-scheduler looks at and Dray
+// does not. It is empty if there are none.
 func NotLookedAt(c *cluster.Cluster, placements []*cluster.Placement) string {
 	pods := make(map[string]int)
 	var order []string
@@ -102,7 +103,7 @@ func (t *Terminal) placementRows(c *cluster.Cluster, placements []*cluster.Place
 	return rows
 }
 
-// leaveOutRepeats empties the first cells of rows that are as in the row above.
+// leaveOutRepeats empties the first cells of rows that equal those of the row above.
 func leaveOutRepeats(rows [][]string, cells int) {
 	for i := len(rows) - 1; i > 0; i-- {
 		if slices.Equal(rows[i][:cells], rows[i-1][:cells]) {
@@ -111,7 +112,7 @@ func leaveOutRepeats(rows [][]string, cells int) {
 	}
 }
 
-// requestRows has request and devices of each request of all claims.
+// requestRows returns request and devices for each request of all claims.
 func (t *Terminal) requestRows(c *cluster.Cluster, p *cluster.Placement) [][]string {
 	var rows [][]string
 	for _, claim := range p.Claims {
@@ -129,7 +130,7 @@ func (t *Terminal) requestRows(c *cluster.Cluster, p *cluster.Placement) [][]str
 	return rows
 }
 
-// claimRows has request and devices of each request of an allocated claim.
+// claimRows returns request and devices for each request of an allocated claim.
 func (t *Terminal) claimRows(claim *resourceapi.ResourceClaim) [][2]string {
 	var rows [][2]string
 	results := claim.Status.Allocation.Devices.Results
@@ -151,7 +152,8 @@ func (t *Terminal) claimRows(claim *resourceapi.ResourceClaim) [][2]string {
 	return rows
 }
 
-// requestName is the request that a device serves, with the class if several may serve it.
+// requestName returns the request that a device serves, with the class if the request permits
+// several.
 func requestName(claim *resourceapi.ResourceClaim, result int) string {
 	name := claim.Status.Allocation.Devices.Results[result].Request
 	if classes := cluster.ClassesOf(claim); classes != nil && cluster.HasClasses(claim, name) {
@@ -160,7 +162,7 @@ func requestName(claim *resourceapi.ResourceClaim, result int) string {
 	return name
 }
 
-// missed says which preferences were missed.
+// missed prints the preferences that are not met.
 func (t *Terminal) missed(placements []*cluster.Placement) {
 	for i, line := range Missed(placements) {
 		if i == 0 {
@@ -170,7 +172,7 @@ func (t *Terminal) missed(placements []*cluster.Placement) {
 	}
 }
 
-// Missed is one line per preference that a placement does not have.
+// Missed returns one line per preference that a placement does not meet.
 func Missed(placements []*cluster.Placement) []string {
 	var lines []string
 	for _, p := range placements {
@@ -181,13 +183,13 @@ func Missed(placements []*cluster.Placement) []string {
 	return lines
 }
 
-// refusedAlike is placements that failed in the same words.
+// refusedAlike is a group of failed placements with the same explanation.
 type refusedAlike struct {
 	placements []*cluster.Placement
 	lines      []string
 }
 
-// refused says why the rest is not placed, once for those which fail alike.
+// refused prints why workloads are not placed, once for those with the same explanation.
 func (t *Terminal) refused(c *cluster.Cluster, placements []*cluster.Placement) {
 	for _, r := range groupAlike(c, placements) {
 		first := r.placements[0]
@@ -234,11 +236,11 @@ func groupAlike(c *cluster.Cluster, placements []*cluster.Placement) []*refusedA
 	return order
 }
 
-// refusalLines has a sentence for each kind of refusal, the closest first.
+// refusalLines returns a sentence for each group of refusals, the closest first.
 func refusalLines(c *cluster.Cluster, p *cluster.Placement) []string {
 	const most = 4
 	groups := cluster.GroupRefusals(p.Refusals)
-	told := newTeller(c, p.Asked())
+	told := newExplainer(c, p.Asked())
 	told.diagnosis.Brief = true
 	var lines []string
 	for _, group := range groups[:min(most, len(groups))] {
@@ -266,7 +268,7 @@ func (t *Terminal) explainCommand(w cluster.Workload) string {
 	return fmt.Sprintf("%s explain %s -n %s%s", t.Program, subject, w.Key().Namespace, t.Flags)
 }
 
-// NotPlaced is one line per placement that failed, for output which is not for people.
+// NotPlaced returns one line per failed placement, to be printed beside output for programs.
 func NotPlaced(c *cluster.Cluster, placements []*cluster.Placement) []string {
 	var lines []string
 	for _, p := range placements {
@@ -277,7 +279,7 @@ func NotPlaced(c *cluster.Cluster, placements []*cluster.Placement) []string {
 	return lines
 }
 
-// headline is the reason in one line, as far as it does not depend on the node.
+// headline returns the reason in one line, if it does not depend on the node.
 func headline(c *cluster.Cluster, p *cluster.Placement) string {
 	switch {
 	case p.Err != nil:
@@ -294,8 +296,8 @@ func headline(c *cluster.Cluster, p *cluster.Placement) string {
 	return fmt.Sprintf("it fits none of %d nodes", len(p.Refusals))
 }
 
-// line is one sentence on nodes that are refused alike, of which something was said.
-func (t *teller) line(group cluster.RefusalGroup, said said) string {
+// line returns one sentence about a group of refused nodes.
+func (t *explainer) line(group cluster.RefusalGroup, said groupCauses) string {
 	nodes := fmt.Sprintf("%s (%s)", Count(len(group.Nodes), "node"), firstFew(group.Nodes))
 	if group.Explanation == nil {
 		return nodes + ": " + group.Summary
@@ -310,8 +312,8 @@ func (t *teller) line(group cluster.RefusalGroup, said said) string {
 	return fmt.Sprintf("%s; %s comes closest: %s", nodes, group.Closest, summary)
 }
 
-// conflict is one sentence on what is in conflict.
-func (t *teller) conflict(e *explain.Explanation, core []Cause) string {
+// conflict returns one sentence about the conflict.
+func (t *explainer) conflict(e *explain.Explanation, core []Cause) string {
 	if len(core) == 1 {
 		line := core[0].line()
 		for _, pool := range e.Pools {
@@ -320,14 +322,14 @@ func (t *teller) conflict(e *explain.Explanation, core []Cause) string {
 		return line
 	}
 	line := t.words.words(strings.TrimPrefix(e.Summary, "node "+e.Node+": "))
-	// A conflict between several parts does not say what is missing.
+	// a conflict between several requests or constraints does not say what is missing
 	if miss := t.words.words(e.NearestMiss); miss != "" {
 		return line + "; nearest miss: " + miss
 	}
 	return line
 }
 
-// tally is the summary line.
+// tally returns the summary line.
 func tally(placements []*cluster.Placement) span {
 	var pods, placedPods, claims, allocatedClaims int
 	for _, p := range placements {

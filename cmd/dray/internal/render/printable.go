@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is text as one line that a terminal shows as it is. Names, expressions and
-// attributes may be anything: sequences that write to the clipboard or clear the screen, and
-// characters that reverse the direction of writing. Whatever has no picture of its own is
-// written as Go writes it in a string, such as \x1b and \u202e. White space becomes a blank.
-// All text for people passes through here.
+// Printable returns text as one line that does not control a terminal. Names, expressions and
+// attributes may have any content: escape sequences that write to the clipboard or clear the
+// screen, or characters that reverse the direction of text. Characters that are not graphic are
+// escaped as in Go strings, such as \x1b and \u202e. White space becomes a space. All text for
+// users passes through this function.
 func Printable(text string) string {
 	if !strings.ContainsFunc(text, unsafe) {
 		return text
@@ -38,13 +38,13 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// unsafe reports whether a character may change what a terminal shows of others. Invalid
-// encoding counts as such.
+// unsafe reports whether a character may affect how a terminal shows others. Invalid encoding
+// counts as such.
 func unsafe(r rune) bool { return r == utf8.RuneError || !strconv.IsGraphic(r) }
 
-// escapedInQuotes is JSON or YAML in which every unsafe character stands between double
-// quotes, with these characters as escape sequences: the same document. Long begins the
-// sequence for characters beyond 16 bits; without one they are surrogate pairs, as in JSON.
+// escapedInQuotes escapes unsafe characters in JSON or YAML in which they occur only in double
+// quotes. The document's meaning does not change. long is the letter of the escape sequence for
+// characters beyond 16 bits. If it is 0, these become surrogate pairs, as in JSON.
 func escapedInQuotes(document string, long rune) string {
 	if !strings.ContainsFunc(document, unsafeInDocument) {
 		return document
@@ -60,10 +60,10 @@ func escapedInQuotes(document string, long rune) string {
 	return b.String()
 }
 
-// unsafeInDocument is unsafe but for line ends. Encoders have replaced invalid encoding.
+// unsafeInDocument is unsafe without line ends. Encoders have already replaced invalid encoding.
 func unsafeInDocument(r rune) bool { return r != '\n' && r != utf8.RuneError && unsafe(r) }
 
-// escaped is \uXXXX, or for a character beyond 16 bits what escapedInQuotes says.
+// escaped returns \uXXXX, or the form that escapedInQuotes describes for characters beyond 16 bits.
 func escaped(r, long rune) string {
 	const most = 1<<16 - 1
 	switch {

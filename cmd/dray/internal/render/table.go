@@ -15,11 +15,10 @@ const (
 	narrowestColumn = 8
 )
 
-// Table prints columns under headers. If they do not fit the width, the widest are
-// folded.
+// Table prints a table with headers. If it does not fit the width, the widest columns are folded.
 func (t *Terminal) Table(headers []string, rows [][]string) { t.table(headers, rows, nil) }
 
-// table is Table with a style for cells.
+// table is Table with a function that selects the style of cells.
 func (t *Terminal) table(headers []string, rows [][]string, style func(cell string) span) {
 	writer := table.NewWriter()
 	writer.SetStyle(plainStyle())
@@ -51,8 +50,8 @@ func (t *Terminal) row(cells []string, style func(string) span) table.Row {
 	return row
 }
 
-// plainStyle has no lines: columns are set apart by blanks alone, so that cells can
-// be copied and searched for.
+// plainStyle has no lines. Columns are separated by spaces only, so that cells can be copied and
+// searched.
 func plainStyle() table.Style {
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
@@ -83,7 +82,7 @@ func naturalWidths(headers []string, rows [][]string) []int {
 	return widths
 }
 
-// fit takes columns off the widest until all fit, but leaves each the narrowest.
+// fit reduces the widest columns until all fit, but none below narrowestColumn.
 func fit(widths []int, available int) []int {
 	total := len(columnGap) * (len(widths) - 1)
 	for _, width := range widths {

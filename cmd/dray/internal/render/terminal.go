@@ -16,35 +16,33 @@ import (
 )
 
 const (
-	// defaultWidth is used for terminals that do not say how wide they are.
+	// defaultWidth is the width of terminals whose size is unknown.
 	defaultWidth = 80
-	// leastWidth is the narrowest that output is folded to.
+	// leastWidth is the minimum width of folded output.
 	leastWidth = 40
-	// unlimited is the width of what programs read: nothing is folded.
+	// unlimited is the width of output to programs, which is not folded.
 	unlimited = 1 << 20
 )
 
-// Terminal is where output for people goes.
+// Terminal is the output for users.
 type Terminal struct {
 	Out    io.Writer
 	Width  int // columns
 	Colour bool
-	// Program is how the program was called, Flags what has to be said again to
-	// ask about the same cluster: for commands that output suggests.
+	// Program is the name under which the program was called. Flags are flags that select the same
+	// cluster. Both are for commands in the output.
 	Program, Flags string
-	// Folded is set if lines are laid out for people: folded to the width, names that
-	// differ in a number written as one, cells that repeat left out. Otherwise each
-	// line can be understood alone, for grep and awk.
+	// Folded says that lines are folded to the width, similar names are combined, and repeated
+	// cells are empty. Otherwise each line is complete by itself, for grep and awk.
 	Folded bool
-	// NoHeaders leaves the headers of tables out.
+	// NoHeaders omits headers of tables.
 	NoHeaders bool
-	// Wide leaves nothing out.
+	// Wide omits nothing.
 	Wide bool
 }
 
-// NewTerminal finds out what out is. Lines are folded on terminals, and wherever COLUMNS
-// says how wide they may be. Colours are used on terminals only, and not if NO_COLOR is set
-// (see no-color.org).
+// NewTerminal returns the Terminal for a writer. Lines are folded on terminals, and if COLUMNS is
+// set. Colours are used only on terminals, and not if NO_COLOR is set (see no-color.org).
 func NewTerminal(out io.Writer) *Terminal {
 	t := &Terminal{Out: out, Width: unlimited, Program: "dray"}
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
@@ -66,16 +64,16 @@ func NewTerminal(out io.Writer) *Terminal {
 	return t
 }
 
-// IsTerminal reports whether a person sees what is written to out.
+// IsTerminal reports whether out is a terminal.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(descriptor)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// descriptor is a file, or a writer around one.
+// descriptor is a file, or a writer that wraps one.
 type descriptor interface{ Fd() uintptr }
 
-// span is text in one style.
+// span is text with one style.
 type span struct {
 	text    string
 	colours text.Colors
@@ -87,7 +85,8 @@ func good(content string) span    { return span{content, text.Colors{text.FgGree
 func bad(content string) span     { return span{content, text.Colors{text.FgRed}} }
 func faint(content string) span   { return span{content, text.Colors{text.Faint}} }
 
-// paint is what is written for a span: the only place that makes escape sequences.
+// paint returns the text of a span with escape sequences for its style. No other function makes
+// escape sequences.
 func (t *Terminal) paint(s span) string {
 	content := Printable(s.text)
 	if !t.Colour || content == "" || s.colours == nil {
@@ -100,11 +99,11 @@ func (t *Terminal) paint(s span) string {
 // Line prints one line without folding it.
 func (t *Terminal) Line(content string) { t.write(Printable(content)) }
 
-// write prints a line of what paint returned.
+// write prints a line that paint returned.
 func (t *Terminal) write(line string) { fmt.Fprintln(t.Out, line) }
 
-// Paragraph prints text folded to the width. The first line is indented by indent
-// columns, the others by hang.
+// Paragraph prints text folded to the width. The first line is indented by indent columns, the
+// others by hang columns.
 func (t *Terminal) Paragraph(indent, hang int, content string) {
 	t.spans(indent, hang, plain(content))
 }
@@ -131,10 +130,10 @@ func (t *Terminal) spans(indent, hang int, content ...span) {
 	t.write(line)
 }
 
-// words splits text at white space. A word has pieces if its style changes inside.
+// words splits text at white space. A word has several spans if its style changes inside.
 func words(content []span) [][]span {
 	var list [][]span
-	open := false // whether the next piece continues the last word
+	open := false // whether the next span continues the last word
 	for _, s := range content {
 		for rest := s.text; rest != ""; {
 			word := strings.TrimLeftFunc(rest, unicode.IsSpace)
@@ -156,5 +155,5 @@ func words(content []span) [][]span {
 	return list
 }
 
-// columns is how wide text is on a terminal. Colours take no room.
+// columns returns the width of text on a terminal, without escape sequences.
 func columns(content string) int { return text.StringWidthWithoutEscSequences(content) }

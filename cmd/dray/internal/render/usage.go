@@ -13,13 +13,13 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
-// usageDocument is a report for programs.
+// usageDocument is the JSON output of dray usage.
 type usageDocument struct {
 	metav1.TypeMeta `json:",inline"`
 	*usage.Report   `json:",inline"`
 }
 
-// UsageDocument is a report for programs, with an item for each row.
+// UsageDocument returns a report as a document, with an item per row.
 func UsageDocument(report *usage.Report) Document {
 	d := Document{Value: usageDocument{metav1.TypeMeta{APIVersion: APIVersion, Kind: "DeviceUsage"}, report}}
 	for i := range report.Rows {
@@ -29,7 +29,7 @@ func UsageDocument(report *usage.Report) Document {
 	return d
 }
 
-// Usage prints a report. With t.Wide each cause has a column.
+// Usage prints a report. With t.Wide, each cause has a column.
 func (t *Terminal) Usage(report *usage.Report) {
 	if report.Total.Devices == 0 {
 		t.Line("No devices: nothing publishes any.")
@@ -56,7 +56,7 @@ func (t *Terminal) Usage(report *usage.Report) {
 	t.Table(headers, rows)
 }
 
-// UsageLine is counts in one sentence, without its subject.
+// UsageLine returns counts as a phrase.
 func UsageLine(c *usage.Counts) string {
 	text := fmt.Sprintf("%s: %d held, %d free, %d stranded", Count(c.Devices, "device"), c.Held, c.Free, c.Stranded)
 	if causes := causesOf(c); len(causes) > 0 {

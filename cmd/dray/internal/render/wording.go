@@ -14,9 +14,9 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// wording puts sentences of the allocator the way people say it who have the manifests of a
-// workload at hand: claims are called as the pod calls them, or not named if there is only
-// one, and selectors are named by their position, not by their text once more.
+// wording rewrites sentences of the allocator in terms of the workload's manifests. Claims have the
+// names in the pod's spec, or are not named if there is only one. Selectors are named by their
+// positions, not by their text.
 type wording struct{ replacer *strings.Replacer }
 
 func newWording(c *cluster.Cluster, p *cluster.Placement) *wording {
@@ -31,7 +31,7 @@ func newWording(c *cluster.Cluster, p *cluster.Placement) *wording {
 	return &wording{strings.NewReplacer(longestFirst(pairs)...)}
 }
 
-// longestFirst sorts pairs by the length of what is replaced: one name may begin like
+// longestFirst sorts pairs by the length of the replaced text, since one name may be a prefix of
 // another.
 func longestFirst(pairs []string) []string {
 	var list [][]string
@@ -42,7 +42,7 @@ func longestFirst(pairs []string) []string {
 	return slices.Concat(list...)
 }
 
-// claimNames pairs the names that the allocator uses with shorter ones.
+// claimNames returns pairs of the allocator's names of claims and shorter ones.
 func claimNames(c *cluster.Cluster, p *cluster.Placement) []string {
 	var pairs []string
 	for _, claim := range p.Before {

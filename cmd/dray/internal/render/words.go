@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Count is "1 node", "2 nodes", "3 classes".
+// Count returns "1 node", "2 nodes", "3 classes".
 func Count(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -21,7 +21,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// firstFew names up to three of many.
+// firstFew returns up to three of the names.
 func firstFew(names []string) string {
 	const few = 3
 	if len(names) <= few+1 {
@@ -30,7 +30,7 @@ func firstFew(names []string) string {
 	return fmt.Sprintf("%s, … %s", strings.Join(names[:few], ", "), names[len(names)-1])
 }
 
-// sentence ends a text with a full stop, unless it ends with a question.
+// sentence adds a full stop to text, unless it ends with a question mark.
 func sentence(text string) string {
 	if strings.HasSuffix(text, "?") {
 		return text

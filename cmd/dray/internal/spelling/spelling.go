@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spelling finds the name that somebody meant who wrote another one.
+// Package spelling finds the name that a misspelt one is meant to be.
 package spelling
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Distance is how many letters have to be inserted, removed, replaced or swapped with their
-// neighbour to make one text of the other, whatever their case.
+// Distance returns the edit distance of two texts, regardless of case: the number of letters to
+// insert, remove, replace, or swap with their neighbour.
 func Distance(a, b string) int {
 	x, y := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	rows := make([][]int, len(x)+1)
@@ -37,11 +37,11 @@ func Distance(a, b string) int {
 	return rows[len(x)][len(y)]
 }
 
-// longest is the length above which names are not compared. No name of the API is longer.
+// longest is the length above which names are not compared. Names in the API are not longer.
 const longest = 256
 
-// Close reports whether one text is likely the other, misspelt: a third of its letters may
-// differ, three at most.
+// Close reports whether one text is likely a misspelling of the other: at most a third of its
+// letters differ, and at most three.
 func Close(a, b string) bool {
 	if len(a) > longest || len(b) > longest {
 		return false
@@ -50,7 +50,7 @@ func Close(a, b string) bool {
 }
 
 // Nearest returns the names that are close to the given one, the closest first. A name that
-// contains the given one, or is contained in it, counts as close too.
+// contains the given one, or is contained in it, also counts as close.
 func Nearest(given string, names []string) []string {
 	const few = 3
 	var near []string
@@ -69,7 +69,7 @@ func contains(a, b string) bool {
 	return len(a) >= least && len(b) >= least && (strings.Contains(a, b) || strings.Contains(b, a))
 }
 
-// DidYouMean is a phrase with the nearest names, empty if none is near.
+// DidYouMean returns a phrase with the nearest names, or an empty string if none is near.
 func DidYouMean(given string, names []string) string {
 	near := Nearest(given, names)
 	if len(near) == 0 {

@@ -13,25 +13,26 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// demand is what a claim or a template asks of the devices of some classes: so many of them that agree in an attribute.
+// demand is a number of devices of some classes that a claim or a template requires. They must
+// agree in an attribute, if one is given.
 type demand struct {
 	classes   []string
 	attribute resourceapi.FullyQualifiedName // empty if they need not agree
 	devices   int64
 }
 
-// align strands free devices that no claim or template could have: all that would take them ask for several that agree
-// in an attribute, and there are not so many free ones on any node. Of devices for which nothing asks nothing is known:
-// they stay free.
+// align marks free devices as stranded that no claim or template could get. That is so if all of
+// them require several devices that agree in an attribute, and no node has enough free ones.
+// Devices that no claim or template requests stay free.
 func align(c *cluster.Cluster, devices []Device) {
 	demands := demandsOf(c)
 	if !slices.ContainsFunc(demands, func(d demand) bool { return d.attribute != "" }) {
 		return
 	}
 	classes := newClasses(c)
-	beside := make(map[string]int64) // free devices of a node that agree, by demand
+	beside := make(map[string]int64) // number of free devices of a node with the same value, by demand
 	key := func(i int, node, value string) string { return fmt.Sprintf("%d\x00%s\x00%s", i, node, value) }
-	wants := make([][]int, len(devices)) // demands that a free device may serve
+	wants := make([][]int, len(devices)) // indexes of demands that a free device may serve
 	for at := range devices {
 		d := &devices[at]
 		if d.Is != Free {
@@ -58,7 +59,7 @@ func align(c *cluster.Cluster, devices []Device) {
 		for _, i := range wants[at] {
 			of := demands[i]
 			if of.attribute == "" || isList(d, of.attribute) {
-				enough = true // as far as can be told
+				enough = true // with a list of values, agreement is not checked
 				break
 			}
 			value, found := valueOf(d, of.attribute)
@@ -76,7 +77,7 @@ func align(c *cluster.Cluster, devices []Device) {
 	}
 }
 
-// wanted says what demands want.
+// wanted returns a phrase with the demands.
 func wanted(demands []demand, of []int) string {
 	var texts []string
 	for _, i := range of {
@@ -88,19 +89,22 @@ func wanted(demands []demand, of []int) string {
 	return strings.Join(texts, " or ")
 }
 
-// valueOf is the value of an attribute as text. Names without a domain are in that of the driver.
+// valueOf returns the value of an attribute as text. A name without a domain has that of the
+// driver.
 func valueOf(d *Device, name resourceapi.FullyQualifiedName) (string, bool) {
 	value, found := attribute(d, name)
 	return attributeText(value), found
 }
 
-// isList reports whether an attribute is a list, which agrees with others in any of its values.
+// isList reports whether an attribute is a list. A list agrees with another one if they share a
+// value.
 func isList(d *Device, name resourceapi.FullyQualifiedName) bool {
 	value, _ := attribute(d, name)
 	return len(value.IntValues)+len(value.BoolValues)+len(value.StringValues)+len(value.VersionValues) > 0
 }
 
-// attribute finds an attribute by its name. Without a domain, it is that of the driver, as it is in a device.
+// attribute returns the attribute with a name. In a device, a name without a domain has that of the
+// driver.
 func attribute(d *Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
 	domain := d.Pool.Driver + "/"
 	for _, text := range []string{string(name), strings.TrimPrefix(string(name), domain), domain + string(name)} {
@@ -132,7 +136,7 @@ func attributeText(value resourceapi.DeviceAttribute) string {
 	return strings.Join(slices.Concat(all, value.StringValues, value.VersionValues), ",")
 }
 
-// demandsOf lists what claims and templates ask for, each once.
+// demandsOf returns the distinct demands of claims and templates.
 func demandsOf(c *cluster.Cluster) []demand {
 	var demands []demand
 	seen := make(map[string]bool)
@@ -148,7 +152,7 @@ func demandsOf(c *cluster.Cluster) []demand {
 	return demands
 }
 
-// demandsOfClaim has a demand for each constraint, and one for each request that no constraint is about.
+// demandsOfClaim returns a demand for each constraint, and for each request without a constraint.
 func demandsOfClaim(spec *resourceapi.ResourceClaimSpec) []demand {
 	var demands []demand
 	constrained := make(map[string]bool)
@@ -180,7 +184,7 @@ func demandsOfClaim(spec *resourceapi.ResourceClaimSpec) []demand {
 	return demands
 }
 
-// classesAndCount are the classes that may serve a request, and how many devices it has at least.
+// classesAndCount returns the classes that a request permits, and its minimum number of devices.
 func classesAndCount(request *resourceapi.DeviceRequest) (classes []string, least int64) {
 	if exactly := request.Exactly; exactly != nil {
 		return []string{exactly.DeviceClassName}, max(1, exactly.Count)

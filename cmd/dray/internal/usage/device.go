@@ -13,55 +13,57 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// State is whether a device can be had.
+// State says whether a device can be allocated.
 type State string
 
 // The states of a device.
 const (
-	// Held is a device that a claim has. Of a shared one, more shares may be left.
+	// Held is a device that a claim holds. If the device can be shared, other claims may still get
+	// it.
 	Held State = "held"
-	// Free is a device that a claim could have now.
+	// Free is a device that a claim can get now.
 	Free State = "free"
-	// Stranded is a device that nobody has and no claim could have now.
+	// Stranded is a device that no claim holds and no claim can get now.
 	Stranded State = "stranded"
 )
 
 // Cause is why a device is stranded.
 type Cause string
 
-// The causes, those that concern most first: a device counts for the first that it has.
+// Causes in the order of precedence: a device counts for the first that applies.
 const (
-	// Unusable is a pool of which slices are missing or contradict each other.
+	// Unusable is a pool with missing or contradictory slices.
 	Unusable Cause = "unusable pool"
 	// NoNode is a device that no node reaches.
 	NoNode Cause = "no node"
-	// Cordoned is a device of nodes that take no pods.
+	// Cordoned is a device of nodes that are all cordoned.
 	Cordoned Cause = "cordoned"
-	// Tainted is a taint with an effect that keeps claims away which do not tolerate it.
+	// Tainted is a device with a taint that prevents allocation unless it is tolerated.
 	Tainted Cause = "taints"
-	// Counters is too little left of what the device draws on with others.
+	// Counters is a device for which a shared counter is exhausted.
 	Counters Cause = "counters"
-	// Alignment is too few free devices beside it, of those that all claims and templates ask for together.
+	// Alignment is a device with too few free devices beside it: all claims and templates for it
+	// request several that agree in an attribute.
 	Alignment Cause = "alignment"
 )
 
-// Causes lists all of them in their order.
+// Causes returns all causes in order.
 func Causes() []Cause { return []Cause{Unusable, NoNode, Cordoned, Tainted, Counters, Alignment} }
 
-// Device is what is found out about one device.
+// Device is the state of one device.
 type Device struct {
 	Pool  *cluster.PoolState
 	State *cluster.DeviceState
 
 	Is State
-	// Cause and Detail say why it is stranded. Detail is a sentence for people.
+	// Cause and Detail say why the device is stranded. Detail is a sentence for users.
 	Cause  Cause
 	Detail string
-	// Shares is set if the device is held and more shares of it may be had.
+	// Shares says that the device is held, and can be shared with another claim.
 	Shares bool
 }
 
-// Inspect finds out about each device of pools, as an Inventory of all nodes lists them.
+// Inspect returns the state of each device of pools. pools must be the Inventory of all nodes.
 func Inspect(c *cluster.Cluster, pools []cluster.PoolState) []Device {
 	var devices []Device
 	for i := range pools {

@@ -4,11 +4,11 @@
 // Package usage counts devices of a cluster: which are held, which are free, and which are free but cannot be used.
 //
 //	Of       counts by namespace, workload, node, class, driver or an attribute
-//	Inspect  says of each device which of these it is, and why
+//	Inspect  returns the state of each device, and its cause
 //
-// A Cluster is asked and not changed. Like a Cluster, nothing here is safe for concurrent use.
+// The functions do not change the Cluster. They are not safe for concurrent use.
 //
 //	usage.go      reports
 //	device.go     the state of one device, and what strands it
-//	alignment.go  what claims and templates ask to be together
+//	alignment.go  requests for several devices that agree
 package usage

@@ -18,25 +18,27 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
-// By says what devices are counted by. An attribute is "attribute=NAME".
+// By is the criterion by which devices are counted. An attribute is "attribute=NAME".
 type By string
 
-// What devices can be counted by.
+// Values of By.
 const (
 	ByNamespace By = "namespace"
-	// ByWorkload is by what pods are made for, NAMESPACE/KIND/NAME. A pod that nothing has made, and a claim without pods, stand for themselves.
+	// ByWorkload is the object that made the pods, NAMESPACE/KIND/NAME. A pod without such an
+	// object, or a claim without pods, is itself the workload.
 	ByWorkload By = "workload"
 	ByNode     By = "node"
 	ByClass    By = "class"
 	ByDriver   By = "driver"
-	// ByAttribute is followed by = and the name of an attribute. Without a domain, it is that of each driver.
+	// ByAttribute is followed by = and the name of an attribute. A name without a domain has that
+	// of each driver.
 	ByAttribute By = "attribute"
 )
 
-// Bys lists what devices can be counted by.
+// Bys returns all values of By.
 func Bys() []By { return []By{ByNamespace, ByWorkload, ByNode, ByClass, ByDriver, ByAttribute} }
 
-// ParseBy checks what devices are to be counted by.
+// ParseBy parses a value of By.
 func ParseBy(text string) (By, error) {
 	name, attribute, found := strings.Cut(text, "=")
 	by := By(name)
@@ -51,15 +53,15 @@ func ParseBy(text string) (By, error) {
 
 func (b By) attribute() (string, bool) { return strings.CutPrefix(string(b), string(ByAttribute)+"=") }
 
-// Counts is how many devices there are. All are Held, Free or Stranded.
+// Counts has numbers of devices. Held, Free and Stranded add up to Devices.
 type Counts struct {
 	Devices int `json:"devices"`
 	Held    int `json:"held"`
-	// Shares is how many of those that are held have shares left.
+	// Shares is the number of held devices that can be shared with another claim.
 	Shares   int `json:"shares,omitempty"`
 	Free     int `json:"free"`
 	Stranded int `json:"stranded"`
-	// Causes say why devices are stranded: each counts for one cause.
+	// Causes counts the stranded devices by cause. Each device has one cause.
 	Causes map[Cause]int `json:"causes,omitempty"`
 }
 
@@ -82,23 +84,24 @@ func (c *Counts) add(d *Device) {
 	}
 }
 
-// Row is the devices of one namespace, node, class, driver or value.
+// Row has the counts of one namespace, node, class, driver or value.
 type Row struct {
-	// Name is that of the namespace, node, ... It is empty for devices of none.
+	// Name is the name of the namespace, node, and so on. It is empty for devices without one.
 	Name string `json:"name"`
 	Counts
 }
 
-// Report is how many devices there are. By class and by namespace a device may count in several rows: of each class whose
-// selectors it matches, and of each namespace whose claims share it, as by workload. Total has each once.
+// Report has the counts of devices. By class, a device counts in the row of each class whose
+// selectors it matches. By namespace or workload, it counts for each whose claims share it. Total
+// counts each device once.
 type Report struct {
 	By    By     `json:"by"`
 	Rows  []Row  `json:"items"`
 	Total Counts `json:"total"`
 }
 
-// Of counts the devices of a cluster. Rows are sorted by name, devices that belong nowhere last. The error is about a
-// node selector of a slice.
+// Of counts the devices of a cluster. Rows are sorted by name, with the empty name last. It returns
+// an error for an invalid node selector of a slice.
 func Of(c *cluster.Cluster, by By) (*Report, error) {
 	pools, err := c.Inventory(nil)
 	if err != nil {
@@ -107,7 +110,7 @@ func Of(c *cluster.Cluster, by By) (*Report, error) {
 	return Count(c, Inspect(c, pools), by), nil
 }
 
-// Count counts devices that Inspect has returned.
+// Count counts devices that Inspect returned.
 func Count(c *cluster.Cluster, devices []Device, by By) *Report {
 	report := &Report{By: by, Rows: []Row{}}
 	rows := make(map[string]*Counts)
@@ -125,7 +128,7 @@ func Count(c *cluster.Cluster, devices []Device, by By) *Report {
 	names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
 		switch {
 		case a == "" || b == "":
-			return cmp.Compare(b, a) // what belongs nowhere is last
+			return cmp.Compare(b, a) // the empty name is last
 		}
 		return cmp.Compare(a, b)
 	})
@@ -135,7 +138,7 @@ func Count(c *cluster.Cluster, devices []Device, by By) *Report {
 	return report
 }
 
-// namesOf are the rows in which a device counts.
+// namesOf returns the names of the rows in which a device counts.
 func namesOf(c *cluster.Cluster, d *Device, by By, classes *classes) []string {
 	var names []string
 	switch name, isAttribute := by.attribute(); {
@@ -170,7 +173,7 @@ func namesOf(c *cluster.Cluster, d *Device, by By, classes *classes) []string {
 	return names
 }
 
-// workloadsOf names what the pods of a claim are made for.
+// workloadsOf returns the workloads of a claim's pods.
 func workloadsOf(c *cluster.Cluster, holder *cluster.HolderState) []string {
 	namespace, name, _ := strings.Cut(holder.Claim, "/")
 	var names []string
@@ -197,10 +200,10 @@ func workloadOf(c *cluster.Cluster, namespace string, consumer resourceapi.Resou
 	return "pod/" + consumer.Name
 }
 
-// SeveralNodes is the row of devices that several nodes reach.
+// SeveralNodes is the name of the row of devices that several nodes reach.
 const SeveralNodes = "(several nodes)"
 
-// classes remembers which devices are of which class.
+// classes caches the classes of devices.
 type classes struct {
 	cluster *cluster.Cluster
 	known   map[*cluster.DeviceState][]string
@@ -210,7 +213,7 @@ func newClasses(c *cluster.Cluster) *classes {
 	return &classes{c, make(map[*cluster.DeviceState][]string)}
 }
 
-// of lists the classes whose selectors a device matches.
+// of returns the classes whose selectors a device matches.
 func (k *classes) of(d *Device) []string {
 	names, known := k.known[d.State]
 	if !known {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// binding checks the conditions that a pod waits for before it is bound: a condition
-// that stands for success must not stand for failure, too.
+// binding validates binding conditions. A condition must not be both a binding condition and a
+// failure condition.
 func binding(device *resourceapi.Device, path *field.Path) field.ErrorList {
 	success, failure := path.Child("bindingConditions"), path.Child("bindingFailureConditions")
 	errs := conditions(device.BindingConditions, resourceapi.BindingConditionsMaxSize, success)
@@ -36,8 +36,8 @@ var nodeOperations = []resourceapi.SkipNodeOperation{
 	resourceapi.SkipNodeOperationNodePrepareResources, resourceapi.SkipNodeOperationNodeUnprepareResources, resourceapi.SkipNodeOperationAll,
 }
 
-// skipped checks which calls on the node devices do without. What is prepared there
-// has to be taken back there: only the other way round may one be skipped alone.
+// skipped validates the calls on the node that are skipped. A device that is prepared must be
+// unprepared, so only prepare may be skipped alone.
 func skipped(operations []resourceapi.SkipNodeOperation, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, operation := range operations {
@@ -53,7 +53,7 @@ func skipped(operations []resourceapi.SkipNodeOperation, path *field.Path) field
 	return append(errs, repeated(operations, path)...)
 }
 
-// repeated reports entries of a set that are there before.
+// repeated returns an error for each duplicate in a set.
 func repeated[T ~string](entries []T, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, entry := range entries {

@@ -17,21 +17,21 @@ import (
 	"github.com/dray-project/dray/devmgmt/validation"
 )
 
-// Expressions compiles CEL expressions. Errors say what is wrong with the
-// expression, including a worst-case cost above the API's limit.
+// Expressions compiles CEL expressions. An error describes what is wrong, including an estimated
+// cost above the API's limit.
 type Expressions interface {
 	CheckSelector(expression string) error
 	CheckDerived(expression string) error
 }
 
-// Checker checks objects. It is as safe for concurrent use as its Expressions.
+// Checker validates objects. It is safe for concurrent use if its Expressions are.
 type Checker struct{ expressions Expressions }
 
 // New returns a Checker that compiles expressions with e.
 func New(e Expressions) *Checker { return &Checker{e} }
 
-// Object returns everything that is wrong with a v1 object after defaulting, one
-// error per field. Objects of other types are fine.
+// Object returns the errors of a v1 object after defaulting, one per field. Objects of other types
+// have none.
 func (c *Checker) Object(object runtime.Object) []error {
 	found := c.check(object)
 	errs := make([]error, len(found))
@@ -84,7 +84,7 @@ func podClaims(claims []corev1.PodResourceClaim, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// podSpec checks what of a pod is about claims.
+// podSpec validates the parts of a pod that concern claims.
 func podSpec(pod *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := podClaims(pod.ResourceClaims, path.Child("resourceClaims"))
 	known := make([]string, len(pod.ResourceClaims))
@@ -100,7 +100,7 @@ func podSpec(pod *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// containerClaims checks that a container uses claims of its pod only.
+// containerClaims checks that a container uses only claims of its pod.
 func containerClaims(container *corev1.Container, known []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, claim := range container.Resources.Claims {
@@ -116,7 +116,7 @@ func containerClaims(container *corev1.Container, known []string, path *field.Pa
 	return errs
 }
 
-// shorten keeps messages readable when a value is absurdly long.
+// shorten shortens very long values in messages.
 func shorten(text string) string {
 	const limit = 80
 	if len(text) <= limit {

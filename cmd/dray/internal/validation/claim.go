@@ -30,7 +30,7 @@ func (c *Checker) requests(requests []resourceapi.DeviceRequest, path *field.Pat
 	return errs
 }
 
-// requestNames lists what constraints and configs may refer to: requests, and
+// requestNames returns the names that constraints and configs may refer to: requests, and
 // subrequests as request/subrequest.
 func requestNames(requests []resourceapi.DeviceRequest) map[string]bool {
 	names := make(map[string]bool)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// configuration checks what a driver is told about devices: one kind of
-// configuration, of which opaque parameters are the only one so far.
+// configuration validates the configuration for a driver. Opaque parameters are the only kind so
+// far.
 func configuration(config resourceapi.DeviceConfiguration, path *field.Path) field.ErrorList {
 	if config.Opaque == nil {
 		return field.ErrorList{field.Required(path.Child("opaque"), "")}
@@ -22,8 +22,7 @@ func configuration(config resourceapi.DeviceConfiguration, path *field.Path) fie
 	return append(errs, parameters(config.Opaque.Parameters, at.Child("parameters"))...)
 }
 
-// parameters must be a JSON object, which the documents that are read always decode to
-// unless they hold something else in its place.
+// parameters must be a JSON object.
 func parameters(parameters runtime.RawExtension, path *field.Path) field.ErrorList {
 	if len(parameters.Raw) > resourceapi.OpaqueParametersMaxLength {
 		return field.ErrorList{field.TooLong(path, nil, resourceapi.OpaqueParametersMaxLength)}

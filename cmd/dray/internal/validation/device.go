@@ -13,7 +13,7 @@ import (
 )
 
 func devices(spec *resourceapi.ResourceSliceSpec, path *field.Path) field.ErrorList {
-	if errs := tooMany(path, len(spec.Devices), mostDevices(spec.Devices)); len(errs) > 0 {
+	if errs := tooMany(path, len(spec.Devices), maxDevices(spec.Devices)); len(errs) > 0 {
 		return errs
 	}
 	var errs field.ErrorList
@@ -27,8 +27,9 @@ func devices(spec *resourceapi.ResourceSliceSpec, path *field.Path) field.ErrorL
 	return errs
 }
 
-// mostDevices is lower when a device uses features that make slices large.
-func mostDevices(devices []resourceapi.Device) int {
+// maxDevices returns the maximum number of devices in a slice. It is lower if a device uses
+// features that make slices large.
+func maxDevices(devices []resourceapi.Device) int {
 	for i := range devices {
 		if len(devices[i].Taints) > 0 || len(devices[i].ConsumesCounters) > 0 || hasLists(&devices[i]) {
 			return resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures

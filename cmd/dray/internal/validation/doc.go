@@ -4,22 +4,22 @@
 // Package validation refuses objects that an API server would refuse and that
 // would otherwise give allocation a wrong or confusing answer.
 //
-// It follows the documentation of the resource.k8s.io/v1 types. Rules that do not
-// matter to allocation (annotations, conditions, container specs) are left to the
-// API server. What is legal may still not be allocatable, for example a claim
-// that names a class which does not exist: that is for allocation to say.
+// It follows the documentation of the resource.k8s.io/v1 types. Rules that do not matter to
+// allocation (annotations, conditions, container specs) are left to the API server. A valid claim
+// may still be impossible to allocate, for instance if its class does not exist. Allocation reports
+// that.
 //
 //	check.go      entry point: one object, a list of field errors
 //	name.go       the formats of names
 //	claim.go      requests, constraints and configuration of a claim
 //	request.go    one request or subrequest
 //	selector.go   CEL expressions: length, compilation, cost
-//	programs.go   the compiler behind it
+//	programs.go   the compiler for expressions
 //	config.go     configuration for drivers
-//	status.go     what a claim holds, and who uses it
+//	status.go     allocation and consumers of a claim
 //	slice.go      a ResourceSlice and its shared counters
 //	device.go     one device of a slice
-//	binding.go    binding conditions, and calls on the node that are skipped
+//	binding.go    binding conditions, and skipped calls on the node
 //	attribute.go  attribute values
 //	capacity.go   capacities, and requests for them
 //	policy.go     request policies

@@ -26,7 +26,7 @@ func format(name string, path *field.Path, check func(string) []string) field.Er
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	// The checks' own message for long values comes after matching them.
+	// for long values, the checks have a later and less clear message
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return field.ErrorList{field.TooLong(path, nil, validation.DNS1123SubdomainMaxLength)}
 	}
@@ -52,7 +52,7 @@ func driverName(name string, path *field.Path) field.ErrorList {
 	return format(strings.ToLower(name), path, validation.IsDNS1123Subdomain)
 }
 
-// poolName checks subdomains separated by slashes.
+// poolName validates subdomains that are separated by slashes.
 func poolName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -71,7 +71,7 @@ func poolName(name string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// qualifiedName checks "id" or "domain/id".
+// qualifiedName validates "id" or "domain/id".
 func qualifiedName(name string, path *field.Path) field.ErrorList {
 	if domain, id, qualified := strings.Cut(name, "/"); qualified {
 		return append(driverName(domain, path), cIdentifier(id, path)...)

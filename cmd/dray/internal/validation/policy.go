@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// mostValidValues is documented with the field, but not a constant of the API.
-const mostValidValues = 10
+// maxValidValues is the limit in the field's documentation. The API has no constant for it.
+const maxValidValues = 10
 
-// requestPolicy checks how a capacity of that value may be asked for.
+// requestPolicy validates the request policy of a capacity with that value.
 func requestPolicy(policy *resourceapi.CapacityRequestPolicy, value resource.Quantity, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(policy.ValidValues) > 0 && policy.ValidRange != nil {
@@ -28,7 +28,7 @@ func requestPolicy(policy *resourceapi.CapacityRequestPolicy, value resource.Qua
 
 func validValues(policy *resourceapi.CapacityRequestPolicy, value resource.Quantity, path *field.Path) field.ErrorList {
 	at := path.Child("validValues")
-	errs := tooMany(at, len(policy.ValidValues), mostValidValues)
+	errs := tooMany(at, len(policy.ValidValues), maxValidValues)
 	hasDefault := len(policy.ValidValues) == 0
 	for i, valid := range policy.ValidValues {
 		errs = append(errs, atMost(valid, value, "the capacity", at.Index(i))...)
@@ -63,8 +63,7 @@ func validRange(policy *resourceapi.CapacityRequestPolicy, value resource.Quanti
 	return append(errs, step(policy, value, path)...)
 }
 
-// step checks that default and max are among the amounts which a range allows: its
-// minimum, and whole steps above.
+// step validates that default and max are the minimum of the range, or whole steps above it.
 func step(policy *resourceapi.CapacityRequestPolicy, value resource.Quantity, path *field.Path) field.ErrorList {
 	limits := policy.ValidRange
 	if limits.Step == nil {
@@ -90,7 +89,7 @@ func step(policy *resourceapi.CapacityRequestPolicy, value resource.Quantity, pa
 func onStep(quantity resource.Quantity, limits *resourceapi.CapacityRequestPolicyRange, path *field.Path) field.ErrorList {
 	above, size := quantity.DeepCopy(), limits.Step.DeepCopy()
 	above.Sub(*limits.Min)
-	// Exact, because steps may be fractions.
+	// exact arithmetic, since steps may be fractions
 	steps := new(inf.Dec).QuoRound(above.AsDec(), size.AsDec(), 0, inf.RoundDown)
 	if steps.Mul(steps, size.AsDec()).Cmp(above.AsDec()) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/dray-project/dray/cel"
 )
 
-// Programs checks expressions by compiling them, and keeps the programs.
+// Programs implements Expressions by compiling them, and caches the compiled programs.
 type Programs struct{ Cache *cel.Cache }
 
 // CheckSelector implements Expressions.

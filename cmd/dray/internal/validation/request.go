@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// demand is what requests and subrequests have in common.
+// demand has the fields that requests and subrequests share.
 type demand struct {
 	class       string
 	selectors   []resourceapi.DeviceSelector

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// claimStatus checks who uses a claim, and what it holds.
+// claimStatus validates the consumers of a claim, and its allocation.
 func claimStatus(claim *resourceapi.ResourceClaim, path *field.Path) field.ErrorList {
 	errs := reservedFor(claim.Status.ReservedFor, path.Child("reservedFor"))
 	if claim.Status.Allocation == nil {
@@ -55,7 +55,8 @@ func result(result *resourceapi.DeviceRequestAllocationResult, known map[string]
 	return append(errs, capacityRequests(result.ConsumedCapacity, path.Child("consumedCapacity"))...)
 }
 
-// allocatedConfigs can be those of the class and of the claim together.
+// allocatedConfigs validates configs of an allocation, which come from the class and from the
+// claim.
 func allocatedConfigs(configs []resourceapi.DeviceAllocationConfiguration, known map[string]bool, path *field.Path) field.ErrorList {
 	errs := tooMany(path, len(configs), 2*resourceapi.DeviceConfigMaxSize)
 	for i, config := range configs {

@@ -25,7 +25,7 @@ func taint(taint resourceapi.DeviceTaint, path *field.Path) field.ErrorList {
 	return append(errs, effect(taint.Effect, path.Child("effect"))...)
 }
 
-// taintSelector checks the names of what a DeviceTaintRule is about.
+// taintSelector validates the names in the selector of a DeviceTaintRule.
 func taintSelector(selector *resourceapi.DeviceTaintSelector, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if selector == nil {

@@ -13,21 +13,23 @@ import (
 	"strings"
 )
 
-// access decides who may ask: who has the token, from a page of this server. A browser that was led here by another
-// page, or by a name that somebody else has made to mean this address, is refused.
+// access authenticates requests: they must have the token, and come from a page of this server. It
+// refuses requests from other sites, and requests with another host name, as in DNS rebinding
+// attacks.
 type access struct {
 	token  string
-	cookie string // its name: cookies do not tell ports apart
+	cookie string // name of the cookie; it contains the port, since browsers share cookies between ports
 	scheme string
-	// address is that which is listened on; certificate says what names it has, nil for a loopback address.
+	// address is the listening address. certificate has the valid host names. It is nil for a
+	// loopback address.
 	address     *net.TCPAddr
 	certificate *x509.Certificate
 }
 
-// newToken draws a token of 130 random bits.
+// newToken returns a random token with at least 128 bits.
 func newToken() string { return rand.Text() }
 
-// policy lets the page load what this server has, and nothing else. Text never becomes markup.
+// policy is the Content-Security-Policy: the page loads only resources of this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -66,8 +68,9 @@ func (a *access) knownHost(host string) bool {
 	return err == nil && port == own && (name == "localhost" || name == a.address.IP.String())
 }
 
-// sameOrigin reports whether a request comes from a page of this server, or from no page. What changes nothing may come
-// from a link or from the address bar; a program that posts says that it is one of this page.
+// sameOrigin reports whether a request comes from a page of this server, or from no page. A request
+// that changes nothing may also come from a link or the address bar. Other methods need an Origin
+// header with the origin of this page.
 func (a *access) sameOrigin(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	navigation := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate"
@@ -82,7 +85,7 @@ func (a *access) sameOrigin(r *http.Request) bool {
 	return err == nil && from.Scheme == a.scheme && from.Host == r.Host
 }
 
-// admits looks for the token. In the address of the page it becomes a cookie.
+// admits checks the token of a request. If it is in the URL of the page, admits sets a cookie.
 func (a *access) admits(w http.ResponseWriter, r *http.Request) bool {
 	if cookie, err := r.Cookie(a.cookie); err == nil && a.isToken(cookie.Value) {
 		return true

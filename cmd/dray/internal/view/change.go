@@ -20,21 +20,21 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// Change is what a what-if does to a copy of the cluster, in the order of the fields.
+// Change is a what-if: changes of a copy of the cluster, made in the order of the fields.
 type Change struct {
-	// YAML are manifests that are added.
+	// YAML has manifests to add.
 	YAML   string   `json:"yaml,omitempty"`
 	Taint  *Taint   `json:"taint,omitempty"`
-	Cordon []string `json:"cordon,omitempty"` // nodes
-	// Drain are nodes that are cordoned, and whose pods look for another one.
+	Cordon []string `json:"cordon,omitempty"` // names of nodes
+	// Drain are names of nodes to cordon. Their pods become pending.
 	Drain []string `json:"drain,omitempty"`
-	// Remove are pods that go, namespace/name.
+	// Remove are pods to delete, as namespace/name.
 	Remove []string `json:"remove,omitempty"`
-	// Add is how many nodes come that are like existing ones.
+	// Add is the number of nodes to add, by the existing node that they are like.
 	Add map[string]int `json:"add,omitempty"`
 }
 
-// Taint is a taint of devices. Fields that are empty choose all.
+// Taint is a taint for devices. Empty fields match all devices.
 type Taint struct {
 	Taint  string `json:"taint"` // KEY[=VALUE]:EFFECT
 	Driver string `json:"driver,omitempty"`
@@ -43,10 +43,10 @@ type Taint struct {
 	Node   string `json:"node,omitempty"`
 }
 
-// mostAdded is how many nodes a what-if adds at most.
-const mostAdded = 1000
+// maxAdded is the maximum number of nodes that a what-if adds.
+const maxAdded = 1000
 
-// apply makes a copy of the objects with the change. C is made of the objects.
+// apply returns a copy of the objects with the change. c is the cluster of the objects.
 func (s *Source) apply(change *Change, objects *input.Objects, c *cluster.Cluster) (*input.Objects, error) {
 	after := *objects
 	if change.YAML != "" {
@@ -79,7 +79,7 @@ func (s *Source) apply(change *Change, objects *input.Objects, c *cluster.Cluste
 	return &after, add(&after, c, change.Add)
 }
 
-// addManifests adds objects as if they had been read with the others.
+// addManifests adds objects from manifests.
 func (s *Source) addManifests(to *input.Objects, text string) error {
 	more, err := s.Read(text)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Source) addManifests(to *input.Objects, text string) error {
 	return to.Join(more)
 }
 
-// taint taints devices as a DeviceTaintRule would.
+// taint adds a taint to devices, as a DeviceTaintRule would.
 func taint(to *input.Objects, c *cluster.Cluster, change *Taint) error {
 	parsed, err := cluster.ParseTaint(change.Taint)
 	if err != nil {
@@ -135,7 +135,8 @@ func ruleFor(pool *cluster.PoolState, device string, taint resourceapi.DeviceTai
 	}
 }
 
-// taintEach applies to each slice the rules for its pool only: there are as many rules as devices.
+// taintEach applies to each slice only the rules for its pool, since there is a rule for each
+// device.
 func taintEach(all []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) []*resourceapi.ResourceSlice {
 	ofPool := make(map[string][]*resourceapi.DeviceTaintRule)
 	for _, rule := range rules {
@@ -160,14 +161,14 @@ func cordon(to *input.Objects, name string) error {
 	return nil
 }
 
-// replaced is a copy of a list with another object in one place.
+// replaced returns a copy of a list with one element replaced.
 func replaced[T any](list []T, at int, object T) []T {
 	list = slices.Clone(list)
 	list[at] = object
 	return list
 }
 
-// stays reports whether a pod would be back on its node at once, or cannot be evicted.
+// stays reports whether a pod cannot be evicted, or would be created again on its node.
 func stays(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror || ofDaemonSet(pod)
@@ -178,7 +179,7 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// evict makes a pod wait again, as the one that takes its place would.
+// evict makes a pod pending, as its replacement would be.
 func evict(from *input.Objects, pod *corev1.Pod) {
 	at := slices.Index(from.Pods, pod)
 	waiting := pod.DeepCopy()
@@ -188,7 +189,8 @@ func evict(from *input.Objects, pod *corev1.Pod) {
 	release(from, keyOf(pod), false)
 }
 
-// remove takes a pod away, and its claims that nobody else uses. A pod that is known as the user of a claim only goes, too.
+// remove deletes a pod, and its claims that no other pod uses. The pod may be known only as the
+// consumer of a claim.
 func remove(from *input.Objects, name string) error {
 	namespace, pod, _ := strings.Cut(name, "/")
 	key := types.NamespacedName{Namespace: namespace, Name: pod}
@@ -206,8 +208,8 @@ func keyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// release takes a pod from the users of claims. A claim without users loses its devices, and goes if it was made for the pod
-// and the pod is gone.
+// release removes a pod from the consumers of claims. A claim without consumers is deallocated. It
+// is deleted if it was generated for the pod, and gone is set.
 func release(from *input.Objects, pod types.NamespacedName, gone bool) (released bool) {
 	var claims []*resourceapi.ResourceClaim
 	for _, claim := range from.Claims {
@@ -233,7 +235,7 @@ func release(from *input.Objects, pod types.NamespacedName, gone bool) (released
 	return released
 }
 
-// add adds nodes like others, with the devices that are theirs and pods of DaemonSets.
+// add adds nodes that are like others, with copies of the devices and DaemonSet pods of these.
 func add(to *input.Objects, c *cluster.Cluster, wanted map[string]int) error {
 	if len(wanted) == 0 {
 		return nil
@@ -244,8 +246,8 @@ func add(to *input.Objects, c *cluster.Cluster, wanted map[string]int) error {
 	}
 	total := 0
 	for _, like := range slices.Sorted(maps.Keys(wanted)) {
-		if total += wanted[like]; wanted[like] < 0 || total > mostAdded {
-			return fmt.Errorf("add %d nodes like %s: want 0 to %d in all", wanted[like], like, mostAdded)
+		if total += wanted[like]; wanted[like] < 0 || total > maxAdded {
+			return fmt.Errorf("add %d nodes like %s: want 0 to %d in all", wanted[like], like, maxAdded)
 		}
 		template, err := state.TemplateOf(like, nil)
 		if err != nil {
@@ -261,7 +263,7 @@ func add(to *input.Objects, c *cluster.Cluster, wanted map[string]int) error {
 	return nil
 }
 
-// daemonsOf are pods of DaemonSets as they would run on another node. What claims they use is left out.
+// daemonsOf returns copies of the DaemonSet pods of a node for another one, without their claims.
 func daemonsOf(pods []*corev1.Pod, node, another string) []*corev1.Pod {
 	var copies []*corev1.Pod
 	for _, pod := range pods {

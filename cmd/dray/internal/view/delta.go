@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Delta is what differs between a picture and an earlier one of the same source. What is gone is null.
+// Delta is the difference between two pictures of one source. Removed entries are null.
 type Delta struct {
 	From     int64             `json:"from"`
 	Revision int64             `json:"revision"`
@@ -16,14 +16,15 @@ type Delta struct {
 	Nodes    map[string]*Node  `json:"nodes,omitempty"` // by name
 	Pools    map[string]*Pool  `json:"pools,omitempty"` // by driver/name
 	Claims   map[string]*Claim `json:"claims,omitempty"`
-	// Shapes come after those that there were.
+	// Shapes are appended to the earlier ones.
 	Shapes []Shape `json:"shapes,omitempty"`
-	// Waiting and Notes are whole lists if they differ.
+	// Waiting and Notes are complete lists, if they differ.
 	Waiting *[]Waiting `json:"waiting,omitempty"`
 	Notes   *[]string  `json:"notes,omitempty"`
 }
 
-// Compare returns what differs, nil if the pictures cannot be compared: then the later one is needed whole.
+// Compare returns the difference between two pictures. It returns nil if they cannot be compared,
+// so that the later one must be sent completely.
 func Compare(before, after *Picture) *Delta {
 	shared := len(before.Shapes)
 	if len(after.Shapes) < shared || !reflect.DeepEqual(before.Shapes, after.Shapes[:shared]) {
@@ -44,7 +45,7 @@ func Compare(before, after *Picture) *Delta {
 	return d
 }
 
-// Empty reports whether nothing differs that the page shows.
+// Empty reports whether the page shows no difference.
 func (d *Delta) Empty() bool {
 	return len(d.Nodes)+len(d.Pools)+len(d.Claims)+len(d.Shapes) == 0 && d.Waiting == nil && d.Notes == nil
 }
@@ -69,11 +70,11 @@ func pointers(claims map[string]Claim) map[string]*Claim {
 	return index
 }
 
-// shown is what the page sees of a part.
+// shown returns a part without what the page does not show.
 func shown(part any) any {
 	if node, isNode := part.(*Node); isNode {
 		seen := *node
-		seen.pools = nil // indexes of one picture
+		seen.pools = nil // indexes are valid for one picture only
 		return &seen
 	}
 	return part

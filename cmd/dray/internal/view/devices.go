@@ -17,15 +17,15 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// The states of devices. All but the last two are words of dray devices.
+// States of devices. All but the last two are those of dray devices.
 const (
 	Free     = "free"
 	Used     = "used"
-	Shared   = "shared"   // held, and more shares may be had
-	Blocked  = "blocked"  // free, but counters are exhausted by siblings
-	Unusable = "unusable" // of a pool that cannot be used
-	Tainted  = "tainted"  // free, with a taint that keeps claims away
-	// Unreached devices are free, and no node of the cluster reaches them.
+	Shared   = "shared"   // held, but can be shared with another claim
+	Blocked  = "blocked"  // free, but a counter that it consumes is exhausted
+	Unusable = "unusable" // its pool cannot be used
+	Tainted  = "tainted"  // free, with a taint that prevents allocation
+	// Unreached devices are free, but no node reaches them.
 	Unreached = "unreached"
 )
 
@@ -33,24 +33,24 @@ const (
 type Pool struct {
 	Driver string `json:"driver"`
 	Name   string `json:"name"`
-	// Nodes are the names of those that reach it, in the order of the cluster.
+	// Nodes are the names of nodes that reach the pool, in the order of the cluster.
 	Nodes []string `json:"nodes,omitempty"`
-	// Problem says why nothing can be allocated from it.
+	// Problem is why no device can be allocated from the pool, or empty.
 	Problem string `json:"problem,omitempty"`
 	Sets    []Set  `json:"sets,omitempty"`
 	// Devices are in the order of the pool.
 	Devices []Device `json:"devices"`
 }
 
-// Set is a counter set: a whole that devices are parts of.
+// Set is a counter set, which partitions of one device share.
 type Set struct {
 	Name     string   `json:"name"`
 	Counters []Amount `json:"counters"`
-	// Whole is the index of the device that draws on all there is of each counter, -1 if there is none.
+	// Whole is the index of the device that consumes each counter completely, -1 if there is none.
 	Whole int `json:"whole"`
 }
 
-// Amount is what is left of a counter or capacity. Part is left divided by total, from 0 to 1.
+// Amount is the free amount of a counter or capacity. Part is Left divided by Total, from 0 to 1.
 type Amount struct {
 	Name  string  `json:"name"`
 	Left  string  `json:"left"`
@@ -58,14 +58,14 @@ type Amount struct {
 	Part  float64 `json:"part"`
 }
 
-// Shape is what devices have in common.
+// Shape has what similar devices have in common.
 type Shape struct {
-	// Product is what the device calls itself, or the driver.
+	// Product is the product name in the device's attributes, or the driver.
 	Product    string            `json:"product"`
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// Capacity is in total, by name.
+	// Capacity has total amounts by name.
 	Capacity map[string]string `json:"capacity,omitempty"`
-	// Shared is set for devices that several claims can hold.
+	// Shared says that several claims can hold the device.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -74,12 +74,12 @@ type Device struct {
 	Name  string `json:"name"`
 	Shape int    `json:"shape"` // index of Picture.Shapes
 	State string `json:"state"`
-	// Own are attributes that hardly two devices agree in, such as serial numbers.
+	// Own has attributes whose values are almost unique, such as serial numbers.
 	Own map[string]string `json:"own,omitempty"`
-	// Sets are indexes of Pool.Sets that it draws on.
+	// Sets has indexes in Pool.Sets of the counter sets that the device consumes.
 	Sets   []int    `json:"sets,omitempty"`
 	Taints []string `json:"taints,omitempty"`
-	// Capacity is what is left of a device that can be shared.
+	// Capacity has the free amounts of a device that can be shared.
 	Capacity  []Amount `json:"capacity,omitempty"`
 	Held      []Held   `json:"held,omitempty"`
 	BlockedBy string   `json:"blockedBy,omitempty"`
@@ -130,7 +130,8 @@ func newDevice(pool *cluster.PoolState, state *cluster.DeviceState, shapes *shap
 	return device
 }
 
-// stateOf is the word of dray devices, but for free devices that nobody gets for another reason.
+// stateOf returns the state of dray devices, but distinguishes free devices that cannot be
+// allocated for another reason.
 func stateOf(pool *cluster.PoolState, device *cluster.DeviceState) string {
 	state := pool.State(device)
 	switch {
@@ -144,7 +145,7 @@ func stateOf(pool *cluster.PoolState, device *cluster.DeviceState) string {
 	return state
 }
 
-// wholeOf finds the device that draws on all there is of each counter of a set.
+// wholeOf returns the index of the device that consumes each counter of a set completely, or -1.
 func wholeOf(pool *cluster.PoolState, set *cluster.CounterSetState) int {
 	return slices.IndexFunc(pool.Devices, func(device cluster.DeviceState) bool {
 		for _, use := range device.Object.ConsumesCounters {
@@ -176,16 +177,16 @@ func part(left, total resource.Quantity) float64 {
 	return min(1, max(0, left.AsApproximateFloat64()/whole))
 }
 
-// shapes keeps one of equal shapes.
+// shapes has the distinct shapes of devices.
 type shapes struct {
 	list  []Shape
 	index map[string]int
-	own   map[resourceapi.QualifiedName]bool // attributes that are no part of shapes
+	own   map[resourceapi.QualifiedName]bool // almost unique attributes, which are not part of shapes
 }
 
-// more is a copy that goes on with the same indexes; nil if there is so much in it that is not used any more that it is better
-// to start anew.
-func (s *shapes) more() *shapes {
+// extend returns a copy to which shapes can be added. It returns nil if there are so many shapes,
+// perhaps unused ones, that a new list is better.
+func (s *shapes) extend() *shapes {
 	const most = 4096
 	if len(s.list) > most {
 		return nil
@@ -193,7 +194,7 @@ func (s *shapes) more() *shapes {
 	return &shapes{list: slices.Clone(s.list), index: maps.Clone(s.index), own: s.own}
 }
 
-// manyValues is from how many values on an attribute is no part of shapes.
+// manyValues is the number of distinct values from which an attribute is not part of shapes.
 const manyValues = 32
 
 func newShapes(states []cluster.PoolState) *shapes {
@@ -215,7 +216,7 @@ func newShapes(states []cluster.PoolState) *shapes {
 	return s
 }
 
-// of returns the index of a device's shape, and the attributes that are its own.
+// of returns the index of a device's shape, and the attributes that are not part of it.
 func (s *shapes) of(driver string, device *cluster.DeviceState) (at int, own map[string]string) {
 	shape := Shape{Product: driver, Attributes: make(map[string]string, len(device.Attributes)), Shared: device.Shared}
 	for name, value := range device.Attributes {
@@ -239,7 +240,7 @@ func (s *shapes) of(driver string, device *cluster.DeviceState) (at int, own map
 		shape.Capacity[a.Name] = a.Total.String()
 	}
 	key, err := json.Marshal(shape)
-	if err != nil { // texts can be written
+	if err != nil { // strings can always be encoded
 		key = []byte(driver + "/" + device.Name)
 	}
 	at, known := s.index[string(key)]
@@ -250,10 +251,10 @@ func (s *shapes) of(driver string, device *cluster.DeviceState) (at int, own map
 	return at, own
 }
 
-// productNames are the attributes by which devices say what they are, whatever their domain, the best first.
+// productNames are names of attributes with the product, in any domain, in the order of preference.
 var productNames = []string{"profile", "productName", "product", "model", "deviceType", "type"}
 
-// productOf is the value of the first attribute that says what a device is; empty if there is none.
+// productOf returns the value of the first product attribute, or an empty string.
 func productOf(attributes map[string]string) string {
 	for _, wanted := range productNames {
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {

@@ -16,14 +16,14 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
-// mostExplained is how many bytes of explanations a file holds.
-const mostExplained = 32 << 20
+// maxExplained is the maximum size of the explanations in a file, in bytes.
+const maxExplained = 32 << 20
 
-// kept is what a file has of a picture.
+// kept is the data of the page in a file.
 type kept struct {
 	Picture *Picture          `json:"picture"`
 	Answers []json.RawMessage `json:"answers"`
-	// Usage is by what dray usage --by has.
+	// Usage has reports by the values of dray usage --by.
 	Usage map[usage.By]*usage.Report `json:"usage"`
 }
 
@@ -36,7 +36,7 @@ func WriteFile(out io.Writer, p *Picture) error {
 		if err != nil {
 			return fmt.Errorf("explanation of %s: %w", answer.Subject, err)
 		}
-		if size += len(encoded); size > mostExplained {
+		if size += len(encoded); size > maxExplained {
 			short := *p
 			short.Notes = append(short.Notes[:len(short.Notes):len(short.Notes)], fmt.Sprintf("The file has the first %d explanations of %s.", i, render.Count(len(p.answers), "explanation")))
 			data.Picture = &short
@@ -44,7 +44,7 @@ func WriteFile(out io.Writer, p *Picture) error {
 		}
 		data.Answers = append(data.Answers, encoded)
 	}
-	// The encoder writes <, > and & as escape sequences: no text can end the element that it stands in.
+	// The encoder escapes <, > and &, so that no text can end the script element.
 	encoded, err := json.Marshal(data)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func WriteFile(out io.Writer, p *Picture) error {
 	return err
 }
 
-// digest is how a policy names a script or style that stands in the page.
+// digest returns the hash of an inline script or style for the Content-Security-Policy.
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// addNodes describes the nodes, and sorts them into kinds by what devices they have.
+// addNodes adds the nodes, with their kinds.
 func (p *Picture) addNodes(nodes []*corev1.Node) {
 	index := make(map[string]int, len(nodes))
 	for i, node := range nodes {
@@ -36,7 +36,8 @@ func (p *Picture) addNodes(nodes []*corev1.Node) {
 // noDevices is the kind of nodes without devices of their own.
 const noDevices = "no devices of its own"
 
-// kindOf says what devices a node has: "8 × H100, 4 × rdma". Parts of a whole are not counted if the whole is a device.
+// kindOf returns a summary of a node's devices: "8 × H100, 4 × rdma". Partitions are not counted if
+// the whole device is published.
 func (p *Picture) kindOf(node *Node) string {
 	counts := make(map[string]int)
 	for _, at := range node.pools {
@@ -65,7 +66,7 @@ func (p *Picture) kindOf(node *Node) string {
 	return strings.Join(parts, ", ")
 }
 
-// isPart reports whether a device draws on a whole that is another device.
+// isPart reports whether a device is a partition of another published device.
 func isPart(pool *Pool, device int) bool {
 	return slices.ContainsFunc(pool.Devices[device].Sets, func(set int) bool {
 		return pool.Sets[set].Whole >= 0 && pool.Sets[set].Whole != device

@@ -15,20 +15,20 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// Picture is what the page shows of a cluster at one time. It is not modified once made.
+// Picture is the data of the page at one time. It is immutable once made.
 type Picture struct {
-	// Revision counts the pictures of one source, from 1.
+	// Revision is the number of the picture within its source, from 1.
 	Revision int64 `json:"revision"`
-	// Source says in one line what is shown.
+	// Source is a description of the source.
 	Source string `json:"source"`
-	// Time is when it was made, RFC 3339.
+	// Time is when the picture was made, in RFC 3339 format.
 	Time    string           `json:"time"`
 	Nodes   []Node           `json:"nodes"`
 	Shapes  []Shape          `json:"shapes"`
 	Pools   []Pool           `json:"pools"`
-	Claims  map[string]Claim `json:"claims"` // that hold devices, by namespace/name
+	Claims  map[string]Claim `json:"claims"` // those that hold devices, by namespace/name
 	Waiting []Waiting        `json:"waiting"`
-	// Notes say what is left out, and what was wrong with the input.
+	// Notes are warnings, for instance about the input.
 	Notes []string `json:"notes,omitempty"`
 
 	answers []*render.Answer
@@ -36,24 +36,25 @@ type Picture struct {
 	counted *counted
 }
 
-// Answers are the explanations that Waiting refers to.
+// Answers returns the explanations that Waiting refers to.
 func (p *Picture) Answers() []*render.Answer { return p.answers }
 
-// Options of a picture.
+// Options configure NewPicture.
 type Options struct {
-	// Covers chooses among what waits; nil shows all.
+	// Covers selects workloads that wait. nil selects all.
 	Covers func(*cluster.Cluster, cluster.Workload) bool
-	// Notes are put in front of those of the picture.
+	// Notes come before those of the picture.
 	Notes []string
-	// Source and Time are those of the picture.
+	// Source and Time are copied to the picture.
 	Source string
 	Time   time.Time
-	// Before is an earlier picture of the source, whose Shapes this one goes on with; nil if there is none.
+	// Before is an earlier picture of the source, or nil. Its Shapes are extended.
 	Before *Picture
 }
 
-// NewPicture looks at a cluster, and places what waits as dray explain does. The cluster is used up: what
-// could be placed has its devices afterwards, and the picture keeps it. The error is the context's, or about a node selector of a slice.
+// NewPicture makes a picture of a cluster. It places waiting workloads as dray explain does. The
+// placements are kept in the cluster, and the picture keeps the cluster, so the caller must not use
+// it any more. The error is the context's, or about a node selector of a slice.
 func NewPicture(ctx context.Context, c *cluster.Cluster, options Options) (*Picture, error) {
 	states, err := c.Inventory(nil)
 	if err != nil {
@@ -66,7 +67,7 @@ func NewPicture(ctx context.Context, c *cluster.Cluster, options Options) (*Pict
 	}
 	p.counted = &counted{cluster: c, states: states}
 	if options.Before != nil {
-		p.Revision, p.shapes = options.Before.Revision+1, options.Before.shapes.more()
+		p.Revision, p.shapes = options.Before.Revision+1, options.Before.shapes.extend()
 	}
 	if p.shapes == nil {
 		p.shapes = newShapes(states)
@@ -80,7 +81,7 @@ func NewPicture(ctx context.Context, c *cluster.Cluster, options Options) (*Pict
 	return p, p.addWaiting(ctx, c, options.Covers)
 }
 
-// addClaims describes the claims that hold devices.
+// addClaims adds the claims that hold devices.
 func (p *Picture) addClaims(c *cluster.Cluster) {
 	for i := range p.Pools {
 		for k := range p.Pools[i].Devices {
@@ -98,7 +99,7 @@ type Claim struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	Pods      []string `json:"pods,omitempty"`
-	// Since is when it was allocated, RFC 3339; empty if that is not known.
+	// Since is when the claim was allocated, in RFC 3339 format. It is empty if that is unknown.
 	Since string `json:"since,omitempty"`
 }
 
@@ -114,13 +115,13 @@ func newClaim(c *cluster.Cluster, held Held) Claim {
 // Node is a node of the map.
 type Node struct {
 	Name string `json:"name"`
-	// Kind says what devices of its own it has.
+	// Kind is a summary of the node's own devices.
 	Kind     string            `json:"kind"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Cordoned bool              `json:"cordoned,omitempty"`
 	Taints   []string          `json:"taints,omitempty"`
 
-	// pools are indexes of Picture.Pools: those that only this node reaches.
+	// pools has indexes in Picture.Pools of the pools that only this node reaches.
 	pools []int
 }
 

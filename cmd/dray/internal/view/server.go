@@ -23,18 +23,18 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
-// web holds the page; see the sources beside it.
+// web has the files of the page. Their sources are in the same folder.
 //
 //go:embed web/index.html web/dist/app.js web/dist/app.css web/icon.svg
 var web embed.FS
 
-// Listen says where the page is served.
+// Listen configures the server.
 type Listen struct {
-	// Address is host:port. An empty host is the loopback address.
+	// Address is host:port. An empty host stands for the loopback address.
 	Address string
-	// Certificate and Key are files; both are empty for a loopback address.
+	// Certificate and Key are PEM files. Both are empty for a loopback address.
 	Certificate, Key string
-	// Token is drawn if it is empty.
+	// Token authenticates requests. If it is empty, a random one is used.
 	Token string
 }
 
@@ -44,11 +44,11 @@ type Server struct {
 	access   *access
 	listener net.Listener
 	server   *http.Server
-	// asking is held by the what-if that is computed.
+	// asking is a semaphore: one what-if is computed at a time.
 	asking chan struct{}
 }
 
-// NewServer listens. Close or Serve ends that.
+// NewServer starts to listen. Call Serve or Close afterwards.
 func NewServer(ctx context.Context, source *Source, where Listen) (*Server, error) {
 	s := &Server{source: source, asking: make(chan struct{}, 1), access: &access{token: where.Token, scheme: "http"}}
 	if s.access.token == "" {
@@ -82,12 +82,12 @@ func NewServer(ctx context.Context, source *Source, where Listen) (*Server, erro
 	s.server = &http.Server{
 		Handler: s.access.guard(s.routes()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    log.New(io.Discard, "", 0), // whoever can connect would write to the terminal
+		ErrorLog:    log.New(io.Discard, "", 0), // the log would let anyone who can connect write to the terminal
 	}
 	return s, nil
 }
 
-// URL is the address of the page, with the token.
+// URL returns the URL of the page, with the token.
 func (s *Server) URL() string {
 	host := s.access.address.String()
 	if s.access.certificate != nil && len(s.access.certificate.DNSNames) > 0 {
@@ -96,9 +96,9 @@ func (s *Server) URL() string {
 	return fmt.Sprintf("%s://%s/?token=%s", s.access.scheme, host, s.access.token)
 }
 
-// Serve answers until the context is done.
+// Serve serves requests until the context is done.
 func (s *Server) Serve(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() }) // readers of events would wait for ever
+	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() }) // event streams would not end by themselves
 	defer stop()
 	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -121,7 +121,7 @@ func (s *Server) routes() http.Handler {
 				return
 			}
 			w.Header().Set("Content-Type", file.kind)
-			_, _ = w.Write(content) // the reader is gone
+			_, _ = w.Write(content) // the client has disconnected
 		})
 	}
 	mux.HandleFunc("GET /api/picture", s.picture)
@@ -136,7 +136,8 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, r, s.source.Picture())
 }
 
-// asked is the picture of a revision or of a what-if that a request names, nil if it is not kept any more: that is answered.
+// asked returns the picture with the revision or what-if in a request. If it is not available any
+// more, it writes an error response and returns nil.
 func (s *Server) asked(w http.ResponseWriter, r *http.Request) *Picture {
 	p := s.source.Picture()
 	if of := r.URL.Query().Get("whatif"); of != "" {
@@ -150,7 +151,7 @@ func (s *Server) asked(w http.ResponseWriter, r *http.Request) *Picture {
 	return p
 }
 
-// explanation is that of what waits by a number of Waiting.Answer.
+// explanation serves the explanation with the number in Waiting.Answer.
 func (s *Server) explanation(w http.ResponseWriter, r *http.Request) {
 	p := s.asked(w, r)
 	if p == nil {
@@ -164,7 +165,7 @@ func (s *Server) explanation(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, r, p.answers[number])
 }
 
-// usage counts devices by what dray usage --by has.
+// usage serves the counts of devices by a value of dray usage --by.
 func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
 	by, err := usage.ParseBy(r.URL.Query().Get("by"))
 	if err != nil {
@@ -176,10 +177,11 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// heartbeat is how often a quiet connection says that it is there.
+// heartbeat is how often an idle event stream sends a message.
 const heartbeat = 10 * time.Second
 
-// events sends what changes, as server-sent events. Who has another revision is told to read the whole picture.
+// events sends changes as server-sent events. If the client has another revision, it is told to
+// read the whole picture.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	events, status, revision, end := s.source.follow()
 	defer end()
@@ -218,12 +220,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mostAsked is how many bytes a question may have.
-const mostAsked = 1 << 20
+// maxAsked is the maximum size of a request body, in bytes.
+const maxAsked = 1 << 20
 
 func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) {
 	var change Change
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostAsked))
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAsked))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&change); err != nil {
 		http.Error(w, "what if: "+err.Error(), http.StatusBadRequest)
@@ -239,13 +241,13 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		_ = json.NewEncoder(w).Encode(map[string][]string{"errors": messages(err)}) // the reader is gone
+		_ = json.NewEncoder(w).Encode(map[string][]string{"errors": messages(err)}) // the client has disconnected
 		return
 	}
 	s.writeJSON(w, r, outcome)
 }
 
-// messages are the errors that an error is made of.
+// messages returns the messages of the errors that an error joins.
 func messages(err error) []string {
 	joined, isJoined := err.(interface{ Unwrap() []error })
 	if !isJoined {
@@ -258,11 +260,12 @@ func messages(err error) []string {
 	return texts
 }
 
-// writeJSON packs what goes over a network.
+// writeJSON writes a value as JSON. It is compressed if the server has a certificate, because
+// clients are then on other machines.
 func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	if s.access.certificate == nil || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		_ = json.NewEncoder(w).Encode(value) // the reader is gone
+		_ = json.NewEncoder(w).Encode(value) // the client has disconnected
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")

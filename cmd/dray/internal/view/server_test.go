@@ -242,7 +242,7 @@ func TestQuestions(t *testing.T) {
 		text   string
 	}
 	for body, want := range map[string]reply{
-		`{"cordon": ["no-such"]}`: {422, "no-such"}, `{"wrong": 1}`: {400, "wrong"}, `[`: {400, "unexpected EOF"}, `{"yaml": "` + strings.Repeat("x", mostAsked) + `"}`: {400, "large"},
+		`{"cordon": ["no-such"]}`: {422, "no-such"}, `{"wrong": 1}`: {400, "wrong"}, `[`: {400, "unexpected EOF"}, `{"yaml": "` + strings.Repeat("x", maxAsked) + `"}`: {400, "large"},
 		`{"cordon": ["worker-1"]}`: {200, "worker-1"},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/api/whatif", strings.NewReader(body))

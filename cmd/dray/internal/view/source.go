@@ -14,17 +14,18 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// Source makes pictures of objects, and what-ifs of the last one. It is safe for concurrent use.
+// Source makes pictures of objects, and what-ifs of the latest picture. It is safe for concurrent
+// use.
 type Source struct {
-	// Build makes a cluster of objects, which it does not modify.
+	// Build returns the cluster of objects. It must not modify them.
 	Build func(*input.Objects) (*cluster.Cluster, error)
-	// Read reads manifests as the command line does.
+	// Read reads manifests, with the options of the command line.
 	Read func(text string) (*input.Objects, error)
-	// Covers chooses among what waits; nil shows all.
+	// Covers selects workloads that wait. nil selects all.
 	Covers func(*cluster.Cluster, cluster.Workload) bool
-	// Name says in one line what is shown. Arguments are how the command line is given it.
+	// Name describes the source. Arguments are the command line arguments for it.
 	Name, Arguments string
-	// Live is set if Update is called again and again.
+	// Live says that Update is called repeatedly.
 	Live bool
 
 	lock    sync.Mutex
@@ -32,25 +33,26 @@ type Source struct {
 	last    *Picture
 	lost    string
 	readers map[chan Event]bool
-	// outcomes are the last what-ifs, by number.
+	// outcomes has the latest what-ifs, by number.
 	outcomes map[int]*Picture
 	asked    int
 }
 
-// Event is news for a page: a delta, or that the whole picture is to be read, or whether the cluster answers.
+// Event is a message to the page: a delta, a request to read the whole picture, or the status of
+// the cluster.
 type Event struct {
 	Name string // delta, whole or status
 	Data any
 }
 
-// Status says whether the cluster answers.
+// Status says whether the cluster responds.
 type Status struct {
-	// Lost says why not; empty if it does.
+	// Lost is why it does not respond, or empty.
 	Lost string `json:"lost"`
 	Live bool   `json:"live"`
 }
 
-// Update makes a picture of objects, and tells those who follow.
+// Update makes a picture of objects, and notifies subscribers.
 func (s *Source) Update(ctx context.Context, objects *input.Objects) error {
 	c, err := s.Build(objects)
 	if err != nil {
@@ -74,18 +76,18 @@ func (s *Source) Update(ctx context.Context, objects *input.Objects) error {
 	defer s.lock.Unlock()
 	s.objects, s.last = objects, p
 	if before == nil || p.Revision != before.Revision {
-		s.tell(event)
+		s.notify(event)
 	}
 	return nil
 }
 
-// mostWarnings is how many warnings about the input are notes.
-const mostWarnings = 20
+// maxWarnings is how many warnings about the input become notes.
+const maxWarnings = 20
 
 func warnings(objects *input.Objects) []string {
 	var notes []string
 	for i, warning := range objects.Warnings {
-		if i == mostWarnings {
+		if i == maxWarnings {
 			return append(notes, fmt.Sprintf("and %s more", render.Count(len(objects.Warnings)-i, "warning")))
 		}
 		notes = append(notes, warning.Error())
@@ -93,11 +95,11 @@ func warnings(objects *input.Objects) []string {
 	return notes
 }
 
-// settle is how long objects may come in before a picture is made of them.
+// settle is how long to collect changes before a picture is made.
 const settle = 200 * time.Millisecond
 
-// Follow makes a new picture when the cluster has changed, until the context is done. Making pictures takes a quarter of the
-// time at most.
+// Follow makes a new picture when the cluster has changed, until the context is done. It spends at
+// most a quarter of the time on pictures.
 func (s *Source) Follow(ctx context.Context, follower *input.Follower) {
 	pause := settle
 	for {
@@ -128,29 +130,30 @@ func (s *Source) Follow(ctx context.Context, follower *input.Follower) {
 	}
 }
 
-// Picture is the last one, nil before the first.
+// Picture returns the latest picture, nil before the first.
 func (s *Source) Picture() *Picture {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.last
 }
 
-// SetLost says that the cluster does not answer, and why, or with an empty text that it does again.
+// SetLost sets why the cluster does not respond. An empty text says that it responds again.
 func (s *Source) SetLost(why string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.lost != why {
 		s.lost = why
-		s.tell(Event{"status", s.status()})
+		s.notify(Event{"status", s.status()})
 	}
 }
 
 func (s *Source) status() Status { return Status{Lost: s.lost, Live: s.Live} }
 
-// backlog is how many events a slow reader may be behind.
+// backlog is how many events are buffered for a subscriber.
 const backlog = 16
 
-// follow subscribes to events. A reader that is too slow is cut off, and asks for the whole picture when it comes back.
+// follow subscribes to events. A subscriber that is too slow is removed. It must then read the
+// whole picture.
 func (s *Source) follow() (events chan Event, status Status, revision int64, end func()) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -172,8 +175,8 @@ func (s *Source) follow() (events chan Event, status Status, revision int64, end
 	}
 }
 
-// tell is called with the lock held.
-func (s *Source) tell(event Event) {
+// notify sends an event to all subscribers. The caller holds the lock.
+func (s *Source) notify(event Event) {
 	for reader := range s.readers {
 		select {
 		case reader <- event:

@@ -24,11 +24,12 @@ const (
 	svgTitle  = 24
 	svgMargin = 12
 	svgWidth  = 1000
-	// mostDrawn is how many devices a drawing has: beyond it, it would be no drawing any more.
-	mostDrawn = 100_000
+	// maxDrawn is the maximum number of devices in a drawing.
+	maxDrawn = 100_000
 )
 
-// svgStates are the states with their colour and sign, as on the page. Signs are drawn in a box of one by one.
+// svgStates has colour and sign of each state, as on the page. Signs are drawn in a box of size one
+// by one.
 var svgStates = []struct{ state, name, colour, sign string }{
 	{Free, "free", "#2e8b57", ""},
 	{Used, "held", "#3565a8", "M0 0H1V1H0Z"},
@@ -39,17 +40,18 @@ var svgStates = []struct{ state, name, colour, sign string }{
 	{Unreached, "not reachable", "#66717d", ""},
 }
 
-// drawing writes SVG. The first error of the writer stays.
+// drawing writes SVG.
 type drawing struct {
 	out  *bufio.Writer
 	y    int
-	room int // how many devices may still be drawn
+	room int // number of devices that may still be drawn
 }
 
-// WriteSVG draws the map of a picture: nodes by kind, their devices, a legend. The drawing has no script and refers to nothing.
+// WriteSVG draws the map of a picture: nodes by kind, their devices, and a legend. The SVG has no
+// scripts and no external references.
 func WriteSVG(out io.Writer, p *Picture) error {
 	var body strings.Builder
-	d := &drawing{out: bufio.NewWriter(&body), y: svgMargin, room: mostDrawn}
+	d := &drawing{out: bufio.NewWriter(&body), y: svgMargin, room: maxDrawn}
 	d.legend(p)
 	for _, group := range p.svgGroups() {
 		d.group(group)
@@ -66,7 +68,7 @@ func WriteSVG(out io.Writer, p *Picture) error {
 	return err
 }
 
-// svgSymbols are the signs of the states.
+// svgSymbols returns the definitions of the signs.
 func svgSymbols() string {
 	var b strings.Builder
 	for _, s := range svgStates {
@@ -90,7 +92,7 @@ func svgSymbols() string {
 	return b.String()
 }
 
-// svgGroup is nodes of a kind, or the pools that several nodes reach.
+// svgGroup is a group of boxes: nodes of one kind, or pools that several nodes reach.
 type svgGroup struct {
 	title string
 	boxes []svgBox
@@ -102,7 +104,8 @@ type svgBox struct {
 	gone  bool // cordoned
 }
 
-// svgGroups are the pools of several nodes, then the kinds of nodes, those of most nodes first.
+// svgGroups returns the pools of several nodes, and then the kinds of nodes, the most frequent
+// first.
 func (p *Picture) svgGroups() []svgGroup {
 	lanes := svgGroup{title: "pools that several nodes reach, or none"}
 	for i := range p.Pools {
@@ -161,7 +164,7 @@ func (d *drawing) legend(p *Picture) {
 	d.y += svgTitle
 }
 
-// group draws boxes from the left to the right, in rows.
+// group draws boxes in rows, from left to right.
 func (d *drawing) group(g svgGroup) {
 	fmt.Fprintf(d.out, `<text x="%d" y="%d" font-weight="600">%s</text>`+"\n", svgMargin, d.y+16, escaped(fmt.Sprintf("%s · %d", g.title, len(g.boxes))))
 	d.y += svgTitle
@@ -192,7 +195,7 @@ func (b *svgBox) size() (columns, w, h int) {
 	return columns, columns*(svgCell+svgGap) + 8, svgNode + rows*(svgCell+svgGap)
 }
 
-// box draws a node. It reports whether there was room for it.
+// box draws a node. It returns false if there are too many devices.
 func (d *drawing) box(b *svgBox, x, columns, w, h int) bool {
 	if d.room <= 0 {
 		return false
@@ -217,7 +220,7 @@ func (d *drawing) box(b *svgBox, x, columns, w, h int) bool {
 	return true
 }
 
-// tip is what is said of a device when the mouse is over it.
+// tip returns the tooltip of a device.
 func tip(pool *Pool, device *Device) string {
 	text := device.Name + ": " + device.State
 	var claims []string
@@ -243,9 +246,9 @@ func shortened(text string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// escaped is text that is no markup, without what turns other text around.
+// escaped returns text without markup, and without characters that reverse the direction of text.
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(render.Printable(text))) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(render.Printable(text))) // a strings.Builder returns no errors
 	return b.String()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
-// counted counts the devices of a picture as dray usage does, once it is asked to.
+// counted counts the devices of a picture as dray usage does, when that is first requested.
 type counted struct {
 	lock    sync.Mutex
 	cluster *cluster.Cluster
@@ -22,8 +22,8 @@ type counted struct {
 	reports map[usage.By]*usage.Report
 }
 
-// Usage counts the devices of the picture: those that are in use before anything that waits is placed. It is safe for
-// concurrent use. What it returns is not to be modified.
+// Usage counts the devices of the picture, before any waiting workload was placed. It is safe for
+// concurrent use. Callers must not modify the result.
 func (p *Picture) Usage(by usage.By) *usage.Report {
 	k := p.counted
 	k.lock.Lock()
@@ -33,7 +33,7 @@ func (p *Picture) Usage(by usage.By) *usage.Report {
 		k.devices = usage.Inspect(k.cluster, k.states)
 	}
 	if k.reports[by] == nil {
-		if len(k.reports) == mostCounted {
+		if len(k.reports) == maxCounted {
 			clear(k.reports)
 		}
 		k.reports[by] = usage.Count(k.cluster, k.devices, by)
@@ -41,10 +41,11 @@ func (p *Picture) Usage(by usage.By) *usage.Report {
 	return k.reports[by]
 }
 
-// mostCounted is how many reports a picture keeps, and a file has.
-const mostCounted = 32
+// maxCounted is the maximum number of reports of a picture, and in a file.
+const maxCounted = 32
 
-// usages are reports by all that a file has: the node is on the map, and attributes that hardly two devices agree in tell nothing.
+// usages returns the reports for a file. It omits those by node, which is on the map, and by
+// attributes with almost unique values.
 func (p *Picture) usages() map[usage.By]*usage.Report {
 	attributes := make(map[string]bool)
 	for i := range p.Shapes {
@@ -57,7 +58,7 @@ func (p *Picture) usages() map[usage.By]*usage.Report {
 		bys = append(bys, usage.By(fmt.Sprintf("%s=%s", usage.ByAttribute, name)))
 	}
 	reports := make(map[usage.By]*usage.Report)
-	for _, by := range bys[:min(mostCounted, len(bys))] {
+	for _, by := range bys[:min(maxCounted, len(bys))] {
 		reports[by] = p.Usage(by)
 	}
 	return reports

@@ -14,38 +14,40 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-// Waiting is a pod, or a claim that no pod uses, that has no devices yet.
+// Waiting is a pod without devices, or a claim without devices that no pod uses.
 type Waiting struct {
 	Kind      string `json:"kind"` // Pod or ResourceClaim
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Group is the PodGroup that it belongs to, namespace/name.
+	// Group is the PodGroup of the pod, as namespace/name.
 	Group string `json:"group,omitempty"`
-	// Node is where it can go now; empty if nowhere.
+	// Node is the node on which it can be placed now, or empty.
 	Node string `json:"node,omitempty"`
-	// Devices are those that it would get there.
+	// Devices are the devices that it would get there.
 	Devices []Taken `json:"devices,omitempty"`
-	// Reason is one line on why it waits; empty if it can be placed.
+	// Reason is one line on why it waits. It is empty if it can be placed.
 	Reason string `json:"reason,omitempty"`
-	// Answer is the index of its explanation, -1 if it can be placed.
+	// Answer is the index of its explanation, or -1 if it can be placed.
 	Answer int `json:"answer"`
-	// Like is set if the explanation is that of an earlier pod, which is refused for the same reasons.
+	// Like says that the explanation is that of an earlier pod, which is refused for the same
+	// reasons.
 	Like bool `json:"like,omitempty"`
-	// Nearest are the nodes that come closest, a few.
+	// Nearest has some of the closest nodes.
 	Nearest []string `json:"nearest,omitempty"`
 }
 
-// Taken is a device by name.
+// Taken identifies a device.
 type Taken struct {
 	Driver string `json:"driver"`
 	Pool   string `json:"pool"`
 	Device string `json:"device"`
 }
 
-// mostNearest is how many nodes light up for what waits.
-const mostNearest = 50
+// maxNearest is the maximum length of Waiting.Nearest.
+const maxNearest = 50
 
-// addWaiting places what waits, one after the other, and explains what cannot be placed.
+// addWaiting places waiting workloads one after the other, and explains those that cannot be
+// placed.
 func (p *Picture) addWaiting(ctx context.Context, c *cluster.Cluster, covers func(*cluster.Cluster, cluster.Workload) bool) error {
 	explained := make(map[*cluster.Placement]int)
 	before := 0
@@ -62,7 +64,7 @@ func (p *Picture) addWaiting(ctx context.Context, c *cluster.Cluster, covers fun
 		}
 		if placement.Placed() {
 			before++
-			clear(explained) // the next one is asked when more is in use
+			clear(explained) // explanations are not reused after a placement, since more is in use
 		}
 	}
 	return nil
@@ -88,12 +90,12 @@ func (p *Picture) waiting(c *cluster.Cluster, w cluster.Workload, placement *clu
 	entry.Answer, entry.Like, entry.Reason = at, known, answer.Headline()
 	if len(answer.Refusals) > 0 {
 		nodes := answer.Refusals[0].Nodes
-		entry.Nearest = slices.Clone(nodes[:min(mostNearest, len(nodes))])
+		entry.Nearest = slices.Clone(nodes[:min(maxNearest, len(nodes))])
 	}
 	return entry
 }
 
-// taken lists the devices that a placement adds to those in use.
+// taken returns the devices that a placement adds to those in use.
 func taken(placement *cluster.Placement) []Taken {
 	var devices []Taken
 	for i, claim := range placement.Claims {
@@ -111,7 +113,7 @@ func takenBy(result *resourceapi.DeviceRequestAllocationResult) Taken {
 	return Taken{result.Driver, result.Pool, result.Device}
 }
 
-// groupOf names the PodGroup of a pod; empty if there is none.
+// groupOf returns the PodGroup of a pod, or an empty string.
 func groupOf(pod *corev1.Pod) string {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return ""

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Outcome is what a what-if makes of the cluster.
+// Outcome is the result of a what-if.
 type Outcome struct {
-	// Number names it: its explanations are asked for by it.
+	// Number identifies the outcome in requests for its explanations.
 	Number int `json:"number"`
-	// Delta is what differs from the picture, nil if Picture is there.
+	// Delta is the difference to the current picture. It is nil if Picture is set.
 	Delta   *Delta   `json:"delta,omitempty"`
 	Picture *Picture `json:"picture,omitempty"`
-	// Commands do or ask the same in a terminal. Manifests are what they read from standard input.
+	// Commands are shell commands with the same effect. Manifests are their standard input.
 	Commands  []string `json:"commands"`
 	Manifests string   `json:"manifests,omitempty"`
 }
 
-// mostOutcomes is how many what-ifs are kept for their explanations.
-const mostOutcomes = 4
+// maxOutcomes is how many outcomes are kept for their explanations.
+const maxOutcomes = 4
 
-// mostThinking is how long a what-if may take.
-const mostThinking = time.Minute
+// whatIfTimeout limits the time of a what-if.
+const whatIfTimeout = time.Minute
 
-// WhatIf computes what a change would make of the cluster. Nothing of the source is changed.
+// WhatIf computes the result of a change. The source does not change.
 func (s *Source) WhatIf(ctx context.Context, change *Change) (*Outcome, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, mostThinking, fmt.Errorf("no answer within %s", mostThinking))
+	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTimeout, fmt.Errorf("no answer within %s", whatIfTimeout))
 	defer cancel()
 	s.lock.Lock()
 	objects, before := s.objects, s.last
@@ -65,11 +65,11 @@ func (s *Source) WhatIf(ctx context.Context, change *Change) (*Outcome, error) {
 		s.outcomes = make(map[int]*Picture)
 	}
 	s.outcomes[s.asked] = after
-	delete(s.outcomes, s.asked-mostOutcomes)
+	delete(s.outcomes, s.asked-maxOutcomes)
 	return outcome, nil
 }
 
-// after is the picture that a what-if has made, nil if it is not kept any more.
+// after returns the picture of a what-if, nil if it is not kept any more.
 func (s *Source) after(number string) *Picture {
 	n, err := strconv.Atoi(number)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Source) after(number string) *Picture {
 	return s.outcomes[n]
 }
 
-// commands are lines for a shell.
+// commands returns shell commands with the same effect as a change.
 func (s *Source) commands(change *Change) []string {
 	var lines []string
 	line := func(words ...string) {
@@ -131,7 +131,7 @@ func (s *Source) commands(change *Change) []string {
 	return lines
 }
 
-// shellWord quotes a word that a shell would not take as it is.
+// shellWord quotes a word for a shell, if necessary.
 func shellWord(word string) string {
 	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
 	if word != "" && strings.Trim(word, safe) == "" {

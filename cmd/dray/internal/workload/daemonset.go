@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// tolerated are the node taints that the DaemonSet controller adds tolerations for.
+// tolerated are the node taints for which the DaemonSet controller adds tolerations.
 var tolerated = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -21,8 +21,8 @@ var tolerated = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// perNode makes a pod for each node that the template's node selector, node affinity and
-// tolerations permit, and binds it to that node as the DaemonSet controller does.
+// perNode returns a pod for each node that the template's node selector, node affinity and
+// tolerations permit. Each is bound to its node, as by the DaemonSet controller.
 func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*corev1.Pod {
 	var pods []*corev1.Pod
 	drawn := 0
@@ -37,7 +37,7 @@ func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*c
 		if !eligible(pod, node) {
 			continue
 		}
-		pod.Name = c.drawnName(part, false, taken, &drawn)
+		pod.Name = c.generatedName(part, false, taken, &drawn)
 		bindTo(pod, node.Name)
 		pods = append(pods, pod)
 	}
@@ -45,7 +45,7 @@ func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*c
 }
 
 func eligible(pod *corev1.Pod, node *corev1.Node) bool {
-	// An affinity that does not parse is reported when the pod is placed.
+	// an invalid affinity is reported when the pod is placed
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err == nil && !matches {
 		return false
 	}
@@ -54,7 +54,7 @@ func eligible(pod *corev1.Pod, node *corev1.Node) bool {
 	return !kept
 }
 
-// bindTo replaces the required node affinity, which was looked at, by the node's name.
+// bindTo replaces the required node affinity, which was evaluated before, by the node's name.
 func bindTo(pod *corev1.Pod, node string) {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}

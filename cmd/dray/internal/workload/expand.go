@@ -17,12 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// suffixLength is how many characters an API server adds to generateName.
+// suffixLength is the number of random characters that an API server appends to generateName.
 const suffixLength = 5
 
-// Expand returns the pods that controllers would make on these nodes. Those of the existing
-// pods that a controller has made count: it makes only what is missing. A controller that
-// another of them controls is left to that one.
+// Expand returns the pods that controllers would create on these nodes. Existing pods of a
+// controller are subtracted. A controller that is owned by another one in the list is ignored.
 func Expand(controllers []*Controller, existing []*corev1.Pod, nodes []*corev1.Node) []*corev1.Pod {
 	family := newFamily(controllers)
 	taken := make(names)
@@ -45,10 +44,10 @@ func Expand(controllers []*Controller, existing []*corev1.Pod, nodes []*corev1.N
 	return made
 }
 
-// names are those of all pods.
+// names is a set of pods' names.
 type names map[types.NamespacedName]bool
 
-// take reports whether the name was free, and takes it.
+// take adds a name, and reports whether it was new.
 func (n names) take(namespace, name string) bool {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	free := !n[key]
@@ -56,8 +55,8 @@ func (n names) take(namespace, name string) bool {
 	return free
 }
 
-// Suspended reports whether the object makes no pods for now. Expand makes them all the
-// same: whoever suspended it wants to know where they will go.
+// Suspended reports whether the object is suspended. Expand expands it anyway, so that users see
+// where its pods will run.
 func (c *Controller) Suspended() bool {
 	suspended, _ := lookUp(c.Object.Object, "spec.suspend").(bool)
 	return suspended
@@ -73,7 +72,7 @@ func (c *Controller) pods(have int, nodes []*corev1.Node, taken names) []*corev1
 			}
 			continue
 		}
-		drawn := 0
+		attempt := 0
 		for i := min(have, part.Count); i < part.Count; i++ {
 			name := ""
 			if known.names != nil {
@@ -81,9 +80,9 @@ func (c *Controller) pods(have int, nodes []*corev1.Node, taken names) []*corev1
 			}
 			switch {
 			case name == "":
-				pods = append(pods, c.pod(part, c.drawnName(part, known.revision, taken, &drawn)))
+				pods = append(pods, c.pod(part, c.generatedName(part, known.revision, taken, &attempt)))
 			case taken.take(c.Object.GetNamespace(), name):
-				// Else a pod of that name keeps the controller from making it.
+				// otherwise an existing pod of that name prevents the creation
 				pods = append(pods, c.pod(part, name))
 			}
 		}
@@ -101,16 +100,17 @@ func (c *Controller) pod(part *Part, name string) *corev1.Pod {
 	return pod
 }
 
-// drawnName has a suffix as an API server would draw it, but the same each time. Like a
-// controller, it draws again if the name is taken. Drawn is how often it did.
-func (c *Controller) drawnName(part *Part, revision bool, taken names, drawn *int) string {
+// generatedName returns a name with a generated suffix, as an API server does, but deterministic.
+// It tries further suffixes while the name is taken. attempt is the number of the next suffix of
+// the part.
+func (c *Controller) generatedName(part *Part, revision bool, taken names, attempt *int) string {
 	base := join(c.Object.GetName(), strings.ToLower(part.Name))
 	if revision {
-		// The hash of the template in the name of the ReplicaSet.
+		// the name of the ReplicaSet contains a hash of the template
 		base += "-" + suffix(c.String()+part.Path, 2*suffixLength)
 	}
-	for ; ; *drawn++ {
-		name := base + "-" + suffix(c.String()+part.Path+strconv.Itoa(*drawn), suffixLength)
+	for ; ; *attempt++ {
+		name := base + "-" + suffix(c.String()+part.Path+strconv.Itoa(*attempt), suffixLength)
 		if taken.take(c.Object.GetNamespace(), name) {
 			return name
 		}
@@ -157,7 +157,8 @@ func lowerPartName(c *Controller, part *Part, index int) string {
 	return fmt.Sprintf("%s-%s-%d", c.Object.GetName(), strings.ToLower(part.Name), index)
 }
 
-// jobName is drawn by the API server, after the index if the job has indices.
+// jobName returns the prefix with the index of an indexed Job. The API server appends a random
+// suffix.
 func jobName(c *Controller, part *Part, index int) string {
 	if mode, _ := lookUp(c.Object.Object, "spec.completionMode").(string); mode != "Indexed" {
 		return ""
@@ -165,7 +166,7 @@ func jobName(c *Controller, part *Part, index int) string {
 	return fmt.Sprintf("%s-%d-%s", c.Object.GetName(), index, suffix(c.String()+part.Path+strconv.Itoa(index), suffixLength))
 }
 
-// jobSetName counts jobs, and pods within a job.
+// jobSetName returns a name with the indexes of the job and of the pod within the job.
 func jobSetName(c *Controller, part *Part, index int) string {
 	perJob := 1
 	if n, found := number(c.Object.Object, strings.TrimSuffix(part.Path, "template")+"parallelism"); found && n > 0 {
@@ -175,7 +176,7 @@ func jobSetName(c *Controller, part *Part, index int) string {
 	return stem + "-" + suffix(c.String()+stem, suffixLength)
 }
 
-// family knows which controllers made which others.
+// family finds the owners of controllers and pods.
 type family struct {
 	byUID  map[types.UID]*Controller
 	byName map[string]*Controller
@@ -208,8 +209,8 @@ func (f *family) parent(c *Controller) *Controller {
 	return f.owner(c.Object.GetNamespace(), c.Owner())
 }
 
-// made reports whether the controller has made the pod, maybe by way of another one. That
-// may be missing in the input: a Deployment then knows its pods by their labels.
+// made reports whether the controller has created the pod, directly or through another controller.
+// If the latter is missing in the input, a Deployment is matched by its selector.
 func (f *family) made(c *Controller, pod *corev1.Pod) bool {
 	reference := metav1.GetControllerOf(pod)
 	if reference == nil || pod.Namespace != c.Object.GetNamespace() || pod.DeletionTimestamp != nil || finished(c, pod) {
@@ -230,7 +231,7 @@ func (f *family) made(c *Controller, pod *corev1.Pod) bool {
 	return false
 }
 
-// finished reports whether another pod will be made in place of this one.
+// finished reports whether the controller will replace the pod.
 func finished(c *Controller, pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded && c.Kind.Group != "batch"
 }

@@ -3,29 +3,28 @@
 
 package workload
 
-// kind says where objects of a kind keep their pod templates.
+// kind has the paths of pod templates in objects of a kind.
 type kind struct {
-	// parts are the places with pod templates. A "*" in a path stands for each item of a
-	// list or each value of a map.
+	// parts has the pod templates. A "*" in a path stands for each element of a list, or each value
+	// of a map.
 	parts []place
-	// names builds the names of the pods; nil draws a suffix as the API server does.
+	// names returns the names of pods. If it is nil, they have generated suffixes.
 	names func(c *Controller, p *Part, index int) string
-	// perNode makes one pod for each eligible node.
+	// perNode says that there is one pod for each eligible node.
 	perNode bool
-	// revision makes a ReplicaSet between the object and its pods.
+	// revision says that a ReplicaSet is between the object and its pods.
 	revision bool
 }
 
-// place is one pod template, or several alike.
+// place is a pod template, or several similar ones, with its number of replicas.
 type place struct {
 	template string
-	// replicas are paths of numbers that are multiplied. An absent number is 1.
+	// replicas are paths of numbers that are multiplied. A missing number counts as 1.
 	replicas []string
-	// atMost is the path of a number that limits the product, such as the completions of
-	// a job.
+	// atMost is the path of a number that bounds the product, such as completions of a Job.
 	atMost string
-	// name is the path of what tells this part from others of the object, or the fixed
-	// name if it does not begin with a dot.
+	// name is the path of the part's name in the object. If it does not begin with a dot, it is the
+	// name itself.
 	name string
 }
 
@@ -33,7 +32,7 @@ var replicated = place{template: "spec.template", replicas: []string{"spec.repli
 
 var jobPlace = place{template: "spec.template", replicas: []string{"spec.parallelism"}, atMost: "spec.completions"}
 
-// kinds is keyed by "Kind.group".
+// kinds has the known kinds by "Kind.group".
 var kinds = map[string]kind{
 	"Deployment.apps":                          {parts: []place{replicated}, revision: true},
 	"ReplicaSet.apps":                          {parts: []place{replicated}},
@@ -59,7 +58,7 @@ var kinds = map[string]kind{
 	"StatefulSet.apps.kruise.io":               {parts: []place{replicated}, names: ordinalName},
 }
 
-// other is how objects of unknown kinds are read.
+// other is for objects of unknown kinds.
 var other = kind{parts: []place{replicated}}
 
 var jobSetPlace = place{

@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MakerOf is KIND/NAME, the kind in lower case, of the object that a pod is made for: the outermost one that can be told by the
-// pod alone. It is empty for a pod that nothing has made.
+// MakerOf returns KIND/NAME, with the kind in lower case, of the object for which a pod was made.
+// It is the outermost object that the pod's metadata shows. It is empty for a pod without an owner.
 func MakerOf(pod *corev1.Pod) string {
 	for _, kind := range slices.Backward(Makers()) {
 		kind = strings.ToLower(kind)
 		if kind == "virtualmachine" {
-			continue // an instance need not be that of a machine
+			continue // an Instance is not necessarily that of a virtual machine
 		}
 		if name := MadeBy(pod, kind); name != "" {
 			return kind + "/" + name
@@ -30,10 +30,11 @@ func MakerOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// MadeBy names the object of a kind, in lower case, that has made a pod, maybe by way of another object. It is empty
-// if there is none. What is between them is not read: a ReplicaSet is called after its Deployment and the hash of
-// its pods, a Job after its CronJob and the minute, an instance of a virtual machine like the machine, and pods of some
-// kinds have a label.
+// MadeBy returns the name of the object of a kind, in lower case, that has made a pod, directly or
+// indirectly. It is empty if there is none. Intermediate objects are not read; their names imply
+// the owner's. A ReplicaSet has the name of its Deployment and a hash, a Job that of its CronJob
+// and the minute, and an instance of a virtual machine that of the machine. Pods of some kinds have
+// a label with the name.
 func MadeBy(pod *corev1.Pod, kind string) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
@@ -58,17 +59,19 @@ func MadeBy(pod *corev1.Pod, kind string) string {
 	return pod.Labels[makerLabels[kind]]
 }
 
-// makerLabels name the object that a pod is made for.
+// makerLabels are labels with the name of the object that made a pod.
 var makerLabels = map[string]string{
 	"jobset":           "jobset.sigs.k8s.io/jobset-name",
 	"leaderworkerset":  "leaderworkerset.sigs.k8s.io/name",
 	"inferenceservice": "serving.kserve.io/inferenceservice",
 }
 
-// Makers are the kinds of objects that are known by their pods but do not own them.
+// Makers returns the kinds of objects that can be found by labels or names of pods without owning
+// them.
 func Makers() []string {
 	return []string{"Deployment", "CronJob", "VirtualMachine", "JobSet", "LeaderWorkerSet", "InferenceService"}
 }
 
-// jobOfCronJob ends with minutes since 1970, which have eight digits from 1989 on.
+// jobOfCronJob matches names that end with the minutes since 1970, which have at least eight digits
+// since 1989.
 var jobOfCronJob = regexp.MustCompile(`^(.+)-\d{8,}$`)

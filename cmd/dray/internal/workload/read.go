@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// MaxPods is how many pods one object may stand for.
+	// MaxPods is the maximum number of pods of one object.
 	MaxPods = 10_000
-	// MaxTotal is how many all objects may stand for.
+	// MaxTotal is the maximum number of pods of all objects.
 	MaxTotal = 10 * MaxPods
 )
 
@@ -31,29 +31,29 @@ type Controller struct {
 	Kind   schema.GroupVersionKind
 	Object *unstructured.Unstructured
 	Parts  []*Part
-	// Foreign is set if the kind is not known, and the object only looks like one that
-	// makes pods.
+	// Foreign says that the kind is unknown, and that the object only has a pod template at
+	// spec.template.
 	Foreign bool
 }
 
-// Part is a pod template and how many pods of it there are to be.
+// Part is a pod template with its number of pods.
 type Part struct {
-	// Name tells it from other parts of the object; empty if there is one.
+	// Name distinguishes the parts of an object. It is empty if there is one part.
 	Name  string
 	Count int
-	// Path is where the template stands in the object, such as "spec.template".
+	// Path is the path of the template in the object, such as "spec.template".
 	Path     string
 	Template *corev1.PodTemplateSpec
 }
 
-// String is "Deployment ml/trainer".
+// String returns, for instance, "Deployment ml/trainer".
 func (c *Controller) String() string {
 	return c.Kind.Kind + " " + c.Object.GetNamespace() + "/" + c.Object.GetName()
 }
 
-// Read finds the pod templates of an object. It returns nil if there are none and the kind
-// is not known to make pods. Unknown are fields of templates that do not exist. The error
-// names the field.
+// Read finds the pod templates of an object. It returns nil if there are none and the kind is
+// unknown. unknown has errors about fields that do not exist in a template. The error names the
+// field.
 func Read(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (c *Controller, unknown []error, err error) {
 	known, isKnown := kinds[gvk.GroupKind().String()]
 	if !isKnown {
@@ -80,13 +80,13 @@ func Read(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (c *Co
 	return c, unknown, nil
 }
 
-// adjust applies what the table does not say.
+// adjust handles kinds for which the table is not enough.
 func (c *Controller) adjust() {
 	if c.Kind.Kind != "LeaderWorkerSet" {
 		return
 	}
-	// The size of a group includes its leader, who is made from the workers' template if
-	// there is no other.
+	// The size of a group includes its leader. The leader uses the workers' template if it has none
+	// of its own.
 	groups := 1
 	if n, found := number(c.Object.Object, "spec.replicas"); found {
 		groups = n
@@ -130,14 +130,14 @@ func readPart(object map[string]any, p place, at resolved) (*Part, []error, erro
 	return part, strict, nil
 }
 
-// resolved is a value found by a path with stars, and what the stars stood for.
+// resolved is a value found by a path with stars, with what the stars stand for.
 type resolved struct {
 	path  string
 	stars []string
 	value any
 }
 
-// fill puts the same things for the stars of another path.
+// fill replaces the stars in another path by the same values.
 func (r resolved) fill(path string) string {
 	for _, star := range r.stars {
 		path = strings.Replace(path, "*", star, 1)
@@ -145,7 +145,8 @@ func (r resolved) fill(path string) string {
 	return path
 }
 
-// name reads a string; a path that ends in a star is the key that it stands for.
+// name returns the string at a path. If the path ends with a star, it is the key that the star
+// stands for.
 func (r resolved) name(object map[string]any, path string) string {
 	if strings.HasSuffix(path, "*") {
 		return r.stars[len(r.stars)-1]
@@ -224,5 +225,5 @@ func number(object map[string]any, path string) (int, bool) {
 	return 0, false
 }
 
-// Owner is the controller of the object, nil if there is none.
+// Owner returns the controller of the object, nil if there is none.
 func (c *Controller) Owner() *metav1.OwnerReference { return metav1.GetControllerOf(c.Object) }
