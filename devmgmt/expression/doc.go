@@ -8,16 +8,16 @@
 //
 //	device.model == "a100" && "numa" in device
 //
-// In v1 attributes belong to domains, and amounts are apart from other attributes:
+// In v1, attributes belong to domains, and capacities are separate from attributes:
 //
 //	device.attributes["gpu.example.com"].model == "a100" && "numa" in device.attributes["gpu.example.com"]
 //
-// Reading an attribute that a device does not have is an error in both, unless the expression
-// asks first. Everything else of the language, and all functions, are those of v1.
+// In both, reading an attribute that a device lacks is an error, unless the expression tests for it
+// first. Everything else of the language, and all functions, are those of v1.
 //
-// Expressions are rewritten as syntax trees: texts, comments and other variables that look like
-// an attribute are left alone. Macros such as has and exists stay what they are. All functions
-// are safe for concurrent use.
+// Expressions are rewritten as syntax trees, so that strings, comments and other variables are not
+// mistaken for attributes. Macros such as has and exists stay what they are. All functions are safe
+// for concurrent use.
 //
 //	expression.go  Check, ToV1, FromV1
 //	tree.go        finding and replacing what reads attributes

@@ -14,30 +14,30 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Place is where v1 has what the prototype calls an attribute.
+// Place is the location in v1 of a prototype attribute.
 type Place struct {
 	Domain, ID string
-	// Capacity says that it is among the capacities of a device, not the attributes.
+	// Capacity says that it is a capacity of a device, not an attribute.
 	Capacity bool
 }
 
-// Check returns an error if the expression is too long, or is no CEL. It does not check types:
-// the prototype has none for attributes.
+// Check returns an error if the expression is too long or does not parse. It does not check types,
+// since attributes of the prototype have no declared types.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
 }
 
-// Normal returns the expression with the blanks, quotes and parentheses with which it would come
-// back from ToV1 and FromV1.
+// Normal returns the expression in the form that ToV1 and then FromV1 would return: white space,
+// quotes and parentheses are normalized.
 func Normal(text string) (string, error) {
 	return rewrite(text, fromPrototype, func(p Place) (ast.Expr, string, error) {
 		return factory.NewIdent(0, device), p.ID, nil
 	})
 }
 
-// ToV1 rewrites an expression of the prototype. Resolve says where v1 has an attribute. The error
-// lists everything that cannot be rewritten.
+// ToV1 rewrites an expression of the prototype. resolve returns the location of an attribute in v1.
+// The error lists everything that cannot be rewritten.
 func ToV1(text string, resolve func(name string) (Place, error)) (string, error) {
 	return rewrite(text, fromPrototype, func(p Place) (ast.Expr, string, error) {
 		found, err := resolve(p.ID)
@@ -48,7 +48,7 @@ func ToV1(text string, resolve func(name string) (Place, error)) (string, error)
 	})
 }
 
-// FromV1 rewrites an expression of v1. Resolve says what the prototype calls an attribute or a
+// FromV1 rewrites an expression of v1. resolve returns the prototype's name of an attribute or a
 // capacity. The error lists everything that cannot be rewritten.
 func FromV1(text string, resolve func(Place) (string, error)) (string, error) {
 	return rewrite(text, fromV1, func(p Place) (ast.Expr, string, error) {
@@ -60,7 +60,7 @@ func FromV1(text string, resolve func(Place) (string, error)) (string, error) {
 	})
 }
 
-// parse does not expand macros, so that they are written as they were read.
+// parse does not expand macros, so that they are printed unchanged.
 func parse(text string) (*ast.AST, error) {
 	if len(text) > resourceapi.CELSelectorExpressionMaxLength {
 		return nil, fmt.Errorf("is %d bytes long, at most %d are allowed", len(text), resourceapi.CELSelectorExpressionMaxLength)
@@ -73,7 +73,7 @@ func parse(text string) (*ast.AST, error) {
 	if all := issues.GetErrors(); len(all) > 0 {
 		first := all[0]
 		if first.Location.Line() < 1 {
-			return nil, errors.New(first.Message) // about the whole of it
+			return nil, errors.New(first.Message) // an error about the whole expression
 		}
 		return nil, fmt.Errorf("line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
 	}
@@ -94,14 +94,14 @@ func rewrite(text string, from dialect, to target) (string, error) {
 	return parser.Unparse(parsed.Expr(), parsed.SourceInfo(), parser.WrapOnColumn(math.MaxInt))
 }
 
-// SplitDriver takes an expression of v1 apart that is true for devices of one driver only: the
-// driver, and what else has to be true of its devices, "" if nothing.
+// SplitDriver splits an expression of v1 that is true only for devices of one driver. It returns
+// the driver and the rest of the condition, "" if there is none.
 func SplitDriver(text string) (driver, rest string, err error) {
 	parsed, err := parse(text)
 	if err != nil {
 		return "", "", err
 	}
-	// Operands of && are a tree that leans to the left, or a balanced one.
+	// The operands of && are a left-leaning or a balanced tree.
 	conjuncts := conjunctsOf(parsed.Expr())
 	driver, found := driverIn(conjuncts[0])
 	if !found {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// device is the variable that all expressions are about.
+// device is the variable of all expressions.
 const device = "device"
 
 const (
@@ -25,11 +25,11 @@ const (
 
 var factory = ast.NewExprFactory()
 
-// dialect recognises the expression of which attributes are members: the variable itself in the
-// prototype, one domain in v1. The ID of the place is empty.
+// dialect recognises the expression whose members are attributes: the variable itself in the
+// prototype, and a domain in v1. The ID of the returned place is empty.
 type dialect func(ast.Expr) (Place, bool)
 
-// target returns what an attribute is a member of after rewriting, and the name of the member.
+// target returns the rewritten container of an attribute, and the name of the member in it.
 type target func(Place) (container ast.Expr, member string, err error)
 
 func fromPrototype(e ast.Expr) (Place, bool) { return Place{}, isDevice(e) }
@@ -47,7 +47,7 @@ func fromV1(e ast.Expr) (Place, bool) {
 	return Place{Domain: domain, Capacity: section == capacity}, section == attributes || section == capacity
 }
 
-// domainOf is what the attributes or capacities of a domain are members of in v1.
+// domainOf returns the expression in v1 whose members are the attributes or capacities of a domain.
 func domainOf(p Place) ast.Expr {
 	section := attributes
 	if p.Capacity {
@@ -79,7 +79,7 @@ var (
 	keywords   = []string{"in", "true", "false", "null"}
 )
 
-// selectable reports whether a member can be written behind a dot.
+// selectable reports whether a member can be accessed with a dot.
 func selectable(member string) bool {
 	return identifier.MatchString(member) && !slices.Contains(keywords, member)
 }
@@ -107,8 +107,8 @@ func (r *rewriter) visit(e ast.Expr) {
 
 func (r *rewriter) fail(err error) { r.errs = append(r.errs, err) }
 
-// replace has build write an access to the member of a container anew. It reports whether the
-// container is one.
+// replace rewrites an access to a member, with an expression that build makes. It reports whether
+// the container is one of attributes.
 func (r *rewriter) replace(e, container ast.Expr, member string, build func(container ast.Expr, member string) ast.Expr) bool {
 	place, found := r.from(container)
 	if !found {
@@ -124,7 +124,7 @@ func (r *rewriter) replace(e, container ast.Expr, member string, build func(cont
 	return true
 }
 
-// present is has(container.member).
+// present handles has(container.member).
 func (r *rewriter) present(e ast.Expr) bool {
 	if e.Kind() != ast.CallKind {
 		return false
@@ -149,7 +149,7 @@ func access(container ast.Expr, member string) ast.Expr {
 	return index(container, member)
 }
 
-// member is container.member.
+// member handles container.member.
 func (r *rewriter) member(e ast.Expr) bool {
 	if e.Kind() != ast.SelectKind {
 		return false
@@ -158,7 +158,7 @@ func (r *rewriter) member(e ast.Expr) bool {
 	return r.replace(e, selected.Operand(), selected.FieldName(), access)
 }
 
-// call is container["member"], the same with an optional result, or "member" in container.
+// call handles container["member"], the same with optional syntax, and "member" in container.
 func (r *rewriter) call(e ast.Expr) bool {
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 || e.AsCall().IsMemberFunction() {
 		return false
@@ -186,7 +186,8 @@ func optional(container ast.Expr, member string) ast.Expr {
 	return factory.NewCall(0, operators.OptIndex, container, literal(member))
 }
 
-// children are the direct ones. There are no comprehensions, because macros are not expanded.
+// children returns the direct children. There are no comprehensions, because macros are not
+// expanded.
 func children(e ast.Expr) []ast.Expr {
 	var list []ast.Expr
 	switch e.Kind() {
@@ -211,7 +212,7 @@ func children(e ast.Expr) []ast.Expr {
 	return list
 }
 
-// conjunctsOf are the operands of &&, in order.
+// conjunctsOf returns the operands of &&, in order.
 func conjunctsOf(e ast.Expr) []ast.Expr {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd {
 		return []ast.Expr{e}
@@ -223,7 +224,7 @@ func conjunctsOf(e ast.Expr) []ast.Expr {
 	return all
 }
 
-// driverIn is the driver in device.driver == "driver".
+// driverIn returns the driver in device.driver == "driver".
 func driverIn(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Equals {
 		return "", false

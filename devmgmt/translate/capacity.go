@@ -22,8 +22,8 @@ import (
 // counterSet is the name of the set that holds the resources of a pool.
 const counterSet = "resources"
 
-// counters translates the resources that the devices of a pool share. The names of a pool are
-// labels in v1, without a domain.
+// counters translates the resources of a pool, which its devices share. Their names are DNS labels
+// in v1, without a domain.
 func (t *toV1) counters(resources []v1alpha1.ResourceCapacity, l *losses) map[string]resourceapi.Counter {
 	if len(resources) == 0 {
 		return nil
@@ -43,8 +43,9 @@ func (t *toV1) counters(resources []v1alpha1.ResourceCapacity, l *losses) map[st
 	return counters
 }
 
-// consume translates what a device takes of its pool. v1 counters know no blocks, so it is
-// rounded here, once and for all: what a device takes does not depend on the claim.
+// consume translates a device's requests of pool resources to counter consumption. Counters of v1
+// have no block size, so amounts are rounded up here. That is exact, because a device's consumption
+// does not depend on the claim.
 func consume(device *resourceapi.Device, requests map[string]resource.Quantity, resources []v1alpha1.ResourceCapacity, counters map[string]resourceapi.Counter, at *field.Path, l *losses) {
 	taken := make(map[string]resourceapi.Counter, len(requests))
 	for _, r := range resources {
@@ -69,7 +70,7 @@ func blockSize(r v1alpha1.ResourceCapacity) resource.Quantity {
 	return *r.BlockSize
 }
 
-// inBlocks rounds an amount up to a multiple of the block size. It is exact.
+// inBlocks rounds an amount up to a multiple of the block size, with exact arithmetic.
 func inBlocks(amount, block resource.Quantity) resource.Quantity {
 	a, b := exact(amount), exact(block)
 	if b.Sign() <= 0 {
@@ -83,14 +84,14 @@ func inBlocks(amount, block resource.Quantity) resource.Quantity {
 	return *resource.NewDecimalQuantity(*rounded, amount.Format)
 }
 
-// exact is the number, without changing how the quantity is kept.
+// exact returns the number without changing the quantity's internal form.
 func exact(q resource.Quantity) *inf.Dec {
 	q = q.DeepCopy()
 	return q.AsDec()
 }
 
-// capacities translates a device's own resources. Whoever shares the device takes what it
-// requests, in blocks, and nothing of what it does not request.
+// capacities translates a device's own resources. A claim that shares the device consumes what it
+// requests, rounded up to blocks, and nothing of resources that it does not request.
 func (t *toV1) capacities(device *resourceapi.Device, resources []v1alpha1.ResourceCapacity, driver string, at *field.Path, l *losses) {
 	if len(resources) == 0 {
 		return
@@ -103,7 +104,7 @@ func (t *toV1) capacities(device *resourceapi.Device, resources []v1alpha1.Resou
 			l.drop(at.Index(i).Child("name"), "%s: %v", r.Name, err)
 			continue
 		}
-		if err := sayable(r); err != nil {
+		if err := checkPolicy(r); err != nil {
 			l.drop(at.Index(i), "%s: %v", r.Name, err)
 			continue
 		}
@@ -111,7 +112,7 @@ func (t *toV1) capacities(device *resourceapi.Device, resources []v1alpha1.Resou
 	}
 }
 
-// inSteps is the policy of a resource in blocks.
+// inSteps returns the request policy of a resource with a block size.
 func inSteps(block resource.Quantity) *resourceapi.CapacityRequestPolicy {
 	none := *resource.NewQuantity(0, block.Format)
 	return &resourceapi.CapacityRequestPolicy{
@@ -120,19 +121,19 @@ func inSteps(block resource.Quantity) *resourceapi.CapacityRequestPolicy {
 	}
 }
 
-// mostWhole bounds amounts with which v1 computes in whole numbers of 64 bits.
-const mostWhole = 1 << 61
+// maxWhole bounds amounts that v1 handles as 64-bit integers.
+const maxWhole = 1 << 61
 
-// sayable returns an error if v1 has no policy for the resource.
-func sayable(r v1alpha1.ResourceCapacity) error {
+// checkPolicy returns an error if v1 has no request policy for the resource.
+func checkPolicy(r v1alpha1.ResourceCapacity) error {
 	block := blockSize(r)
 	switch {
 	case !isWhole(block):
 		return errors.New("v1 takes blocks as whole numbers")
 	case block.Cmp(r.Capacity) > 0:
 		return fmt.Errorf("a block of %s is more than there is, which v1 does not allow", block.String())
-	case r.Capacity.CmpInt64(mostWhole) > 0:
-		return fmt.Errorf("is more than %d", mostWhole)
+	case r.Capacity.CmpInt64(maxWhole) > 0:
+		return fmt.Errorf("is more than %d", maxWhole)
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ func isWhole(q resource.Quantity) bool {
 	return q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) == 0
 }
 
-// others are the names of amounts besides the number of devices, sorted.
+// others returns the sorted names of amounts other than the number of devices.
 func others(amounts map[string]resource.Quantity) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(amounts)), func(name string) bool { return name == v1alpha1.ResourceCount })
 }

@@ -17,29 +17,29 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// Requests have names in v1. The prototype knows them by position.
+// Names of requests in v1. The prototype identifies requests by position.
 func requestName(i int) string { return fmt.Sprintf("claim-%d", i) }
 func optionName(j int) string  { return fmt.Sprintf("option-%d", j) }
 
-// ask is one claim with its class while it is translated.
+// ask is a claim detail with its class, during translation.
 type ask struct {
 	detail *v1alpha1.DeviceClaimDetail
 	class  *v1alpha1.DeviceClass
-	// others are more classes that may serve it, upTo how many devices it may have if that is
-	// not the number that it must have, totals what they have together.
+	// others are further classes that may serve it. upTo is the maximum number of devices, if it
+	// differs from the minimum. totals are the amounts that the devices must have together.
 	others []*v1alpha1.DeviceClass
 	upTo   int64
 	totals map[resourceapi.QualifiedName]resource.Quantity
-	// extra is set if the same is asked for with fewer devices.
+	// extra is set if another ask is the same with fewer devices.
 	extra bool
-	// name is what constraints and configuration call the request.
+	// name is the name of the request in constraints and configuration.
 	name string
 	at   *field.Path
 }
 
 func (a *ask) admin() bool { return ptr.Deref(a.class.Spec.AdminAccess, false) }
 
-// drivers are those of its classes, each once.
+// drivers returns the distinct drivers of its classes.
 func (a *ask) drivers() []string {
 	drivers := []string{a.class.Spec.Driver}
 	for _, class := range a.others {
@@ -81,7 +81,7 @@ func (t *toV1) claim(claim *v1alpha1.DeviceClaim) (*resourceapi.ResourceClaim, [
 	return translated, l.list
 }
 
-// annotate adds what is asked for beyond v1 to what the claim says of it already.
+// annotate adds what v1 cannot express to the annotation of the claim.
 func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, beyond extension.Claim, l *losses) {
 	if !t.extended {
 		return
@@ -116,8 +116,8 @@ func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, beyo
 	}
 }
 
-// request translates what is at one position of a claim. It also returns the details, and how many
-// devices they are for at most, those that a limit allows aside.
+// request translates one claim instance. It also returns its details, and the maximum number of
+// devices, apart from devices that a limit permits in addition.
 func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourceapi.DeviceRequest, []*ask, int64) {
 	instance, at := &claim.Spec.Claims[i], specPath.Child("claims").Index(i)
 	request := resourceapi.DeviceRequest{Name: requestName(i)}
@@ -160,8 +160,8 @@ func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourcea
 	return request, asks, most
 }
 
-// match translates matchAttributes of one detail, or of all, into constraints. Those of amounts go beyond
-// v1. Requests are their names, nil for all.
+// match translates matchAttributes of one detail, or of all, to constraints. Those of amounts are
+// an extension of v1. requests has the names of requests; nil stands for all.
 func (t *toV1) match(devices *resourceapi.DeviceClaim, beyond *extension.Claim, names []string, asks []*ask, requests []string, at *field.Path, l *losses) {
 	for i, name := range names {
 		attribute, amount, err := t.matched(name, asks)
@@ -205,8 +205,7 @@ func (t *toV1) prefer(beyond *extension.Claim, names []string, asks []*ask, requ
 	}
 }
 
-// matched returns what v1 calls an attribute that is compared over the details, and whether it is an
-// amount.
+// matched returns the v1 name of an attribute that is compared, and whether it is an amount.
 func (t *toV1) matched(name string, asks []*ask) (found resourceapi.FullyQualifiedName, amount bool, err error) {
 	plain := false
 	for _, a := range asks {
@@ -232,7 +231,7 @@ func (t *toV1) matched(name string, asks []*ask) (found resourceapi.FullyQualifi
 	return found, amount, nil
 }
 
-// configure translates the configuration that a claim brings, for each driver that may get it.
+// configure translates the configuration of a claim, for each driver that may get it.
 func (t *toV1) configure(devices *resourceapi.DeviceClaim, namespace string, a *ask, l *losses) {
 	for i, config := range a.detail.Configs {
 		for _, driver := range a.drivers() {

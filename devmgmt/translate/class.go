@@ -60,8 +60,8 @@ func celSelector(expression string) resourceapi.DeviceSelector {
 	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}
 }
 
-// constraints translates the expression of a class or of a claim for devices of the driver. There
-// is no selector if there is nothing to select, or no translation.
+// constraints translates the expression of a class or of a claim for devices of the driver. It
+// returns no selector if there is no expression, or no translation.
 func (t *toV1) constraints(text *string, driver string, at *field.Path, l *losses) []resourceapi.DeviceSelector {
 	if text == nil {
 		return nil

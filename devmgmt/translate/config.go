@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// referent names an object that configures devices.
+// referent identifies an object with configuration.
 type referent v1alpha1.DeviceClassConfigReference
 
 // String returns "Kind namespace/name of apiVersion".
@@ -28,7 +28,7 @@ func referentOf(object *unstructured.Unstructured) referent {
 	return referent{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// inNamespace is what a claim in the namespace refers to.
+// inNamespace returns the object that a claim in the namespace refers to.
 func inNamespace(r v1alpha1.DeviceConfigReference, namespace string) referent {
 	return referent{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: namespace, Name: r.Name}
 }
@@ -43,7 +43,7 @@ func referentsOf(objects []*unstructured.Unstructured) referents {
 	return known
 }
 
-// Configuration returns the objects that classes and claims refer to, as far as they are there.
+// Configuration returns the existing objects to which classes and claims refer.
 func (in Prototype) Configuration() []*unstructured.Unstructured {
 	known, wanted := referentsOf(in.Referents), make(map[referent]bool)
 	for _, class := range in.Classes {
@@ -70,7 +70,7 @@ func (in Prototype) Configuration() []*unstructured.Unstructured {
 	})
 }
 
-// opaque returns the whole object as parameters for the driver: v1 has no references.
+// opaque returns the whole object as opaque parameters for the driver, since v1 has no references.
 func (known referents) opaque(driver string, r referent) (resourceapi.DeviceConfiguration, error) {
 	object := known[r]
 	if object == nil {
@@ -87,7 +87,7 @@ func (known referents) opaque(driver string, r referent) (resourceapi.DeviceConf
 	return resourceapi.DeviceConfiguration{Opaque: parameters}, nil
 }
 
-// refer is the reverse of opaque: it returns a reference and adds the object that it is to.
+// refer is the reverse of opaque: it returns a reference, and adds the referenced object.
 func (known referents) refer(driver string, config resourceapi.DeviceConfiguration) (referent, error) {
 	if config.Opaque == nil {
 		return referent{}, fmt.Errorf("has no opaque parameters")
@@ -96,7 +96,7 @@ func (known referents) refer(driver string, config resourceapi.DeviceConfigurati
 		return referent{}, fmt.Errorf("is for driver %s, the prototype has configuration for the driver of the class, %s, only", config.Opaque.Driver, driver)
 	}
 	object := &unstructured.Unstructured{}
-	// Whole numbers stay whole.
+	// decodes whole numbers as integers
 	if err := utiljson.Unmarshal(config.Opaque.Parameters.Raw, &object.Object); err != nil {
 		return referent{}, fmt.Errorf("is no object: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// resolve finds the class of a detail. Without it nothing is known of what is asked for.
+// resolve finds the class of a detail. Without it, the detail cannot be translated.
 func (t *toV1) resolve(a *ask, l *losses) bool {
 	if a.detail.DeviceType != nil {
 		return t.resolveType(a, *a.detail.DeviceType, l)
@@ -29,8 +29,8 @@ func (t *toV1) resolve(a *ask, l *losses) bool {
 	return a.class != nil
 }
 
-// resolveType finds the classes of a type. Those with admin access are controlled by name, and not
-// among them. v1 has the first only.
+// resolveType finds the classes of a device type. Classes with admin access are excluded, since
+// access to them is controlled by name. v1 supports only the first class.
 func (t *toV1) resolveType(a *ask, deviceType string, l *losses) bool {
 	at, classes := a.at.Child("deviceType"), t.byType[deviceType]
 	if len(classes) == 0 {
@@ -50,7 +50,7 @@ func (t *toV1) resolveType(a *ask, deviceType string, l *losses) bool {
 	return true
 }
 
-// extend says what is asked for beyond v1.
+// extend returns the parts of a request that v1 cannot express.
 func (t *toV1) extend(a *ask, l *losses) extension.Request {
 	more := extension.Request{UpTo: a.upTo, Totals: a.totals}
 	for _, class := range a.others {
@@ -62,7 +62,7 @@ func (t *toV1) extend(a *ask, l *losses) extension.Request {
 	return more
 }
 
-// exactly translates a detail.
+// exactly translates a detail to an exact request.
 func (t *toV1) exactly(a *ask, l *losses) *resourceapi.ExactDeviceRequest {
 	request := &resourceapi.ExactDeviceRequest{
 		DeviceClassName: a.class.Name,
@@ -83,7 +83,7 @@ func (t *toV1) exactly(a *ask, l *losses) *resourceapi.ExactDeviceRequest {
 	return request
 }
 
-// count is the number of devices, which is fixed in v1.
+// count returns the number of devices, which is fixed in v1.
 func (t *toV1) count(a *ask, l *losses) int64 {
 	at := a.at.Child("requests").Key(v1alpha1.ResourceCount)
 	least, found := a.detail.Requests[v1alpha1.ResourceCount]
@@ -110,8 +110,9 @@ func (t *toV1) count(a *ask, l *losses) int64 {
 	return least.Value()
 }
 
-// amounts translates what is requested besides a number of devices. The prototype wants sums over
-// devices, v1 wants amounts of each device; for a single device it is the same.
+// amounts translates requested amounts other than the number of devices. In the prototype, an
+// amount is a sum over devices; in v1, it applies to each device. For a single device, both are the
+// same.
 func (t *toV1) amounts(a *ask, request *resourceapi.ExactDeviceRequest, l *losses) {
 	limit, limited := a.detail.Limits[v1alpha1.ResourceCount]
 	single := request.Count == 1 && limited && limit.CmpInt64(1) == 0
@@ -128,8 +129,8 @@ func (t *toV1) amounts(a *ask, request *resourceapi.ExactDeviceRequest, l *losse
 			err = fmt.Errorf("class %s has admin access, which takes nothing: v1 has it leave enough for other requests of the claim", a.class.Name)
 		case !single:
 			err = fmt.Errorf("several devices may provide it together, v1 wants it of each: limits[count] of 1 has a single device provide it")
-		case amount.CmpInt64(mostWhole) > 0:
-			err = fmt.Errorf("is more than %d", mostWhole)
+		case amount.CmpInt64(maxWhole) > 0:
+			err = fmt.Errorf("is more than %d", maxWhole)
 		}
 		if err != nil {
 			l.drop(at, "%s: %v", name, err)
@@ -142,13 +143,13 @@ func (t *toV1) amounts(a *ask, request *resourceapi.ExactDeviceRequest, l *losse
 	}
 }
 
-// shares reports whether devices may serve the detail that are shared.
+// shares reports whether shared devices may serve the detail.
 func (t *toV1) shares(a *ask) bool {
 	return slices.ContainsFunc(a.drivers(), func(driver string) bool { return t.vocabularies.of(driver).shared })
 }
 
-// totals translates amounts that devices have together: each has what it is, or a share takes of it what is
-// missing.
+// totals translates amounts that devices must have together. Each device counts with its whole
+// amount. A share of a device counts with what is still missing.
 func (t *toV1) totals(a *ask, l *losses) {
 	for _, name := range others(a.detail.Requests) {
 		at, amount := a.at.Child("requests").Key(name), a.detail.Requests[name]
@@ -171,13 +172,13 @@ func (t *toV1) totals(a *ask, l *losses) {
 		}
 		a.totals[key] = amount
 	}
-	// A limit that is the number that it must have is one, too.
+	// A limit of count that equals the request is a limit, too.
 	if limit, limited := a.detail.Limits[v1alpha1.ResourceCount]; limited && len(a.totals) > 0 {
 		a.upTo = min(limit.Value(), resourceapi.AllocationResultsMaxSize)
 	}
 }
 
-// amountKey is what v1 calls an amount that is taken of devices. It is the same for all drivers.
+// amountKey returns the v1 name of an amount. It must be the same for all drivers.
 func (t *toV1) amountKey(a *ask, name string) (key resourceapi.QualifiedName, err error) {
 	for _, driver := range a.drivers() {
 		if key, err = t.keyIn(name, driver); err != nil {

@@ -8,29 +8,29 @@
 //
 // # Contract
 //
-// A translation without [Reason] means the same: the same devices are allocated to the same
-// claims, in the same order of preference. What the other API cannot say is a Reason that names
-// the field. The translated object then lacks what the field says, or is missing as a whole, so
-// that it is of use only to somebody who knows that it lacks something.
+// A translation without a [Reason] is equivalent: the same devices are allocated to the same
+// claims, in the same order of preference. If the other API cannot express a field, there is a
+// Reason that names it. The translated object then lacks that field, or is missing, so callers must
+// check the Reasons.
 //
-// Where one API has several ways to say the same and the other has one, the way is not kept. So
-// FromV1 returns what ToV1 was given in normal form: attributes that all devices of a pool share
-// are attributes of the pool, and others of the device, sorted by name; what devices take of the
-// pool is in whole blocks; expressions are spaced and quoted in one way; what says the same as
-// leaving it out is left out. docs/devmgmt.md has the rules, field by field.
+// If one API has several forms for the same meaning, the form is not kept. So FromV1 returns the
+// input of ToV1 in a normal form. Attributes that all devices of a pool share are attributes of the
+// pool, and others of the device, sorted by name. Amounts of pool resources are whole blocks.
+// Expressions have normalized white space and quotes. Fields with the default value are left out.
+// docs/devmgmt.md has the rules for each field.
 //
-// A claim is translated together with its class, because the class decides what driver its
-// attributes belong to and whether it has admin access; and together with the pools, because they
-// decide which attributes are amounts. Objects must be valid and have their defaults. They are not
-// modified, but the translation shares memory with them. Everything is safe for concurrent use.
+// A claim is translated together with its class, which determines the driver of its attributes, and
+// admin access. The pools are needed, too, because they determine which attributes are amounts.
+// Objects must be valid and have their defaults. They are not modified, but the translation shares
+// memory with them. All functions are safe for concurrent use.
 //
-//	objects.go     what is translated, and the reasons why not
+//	objects.go     input, output and reasons
 //	tov1.go        one translation to v1
-//	vocabulary.go  what drivers call what, in both APIs
+//	vocabulary.go  names of attributes and resources in both APIs
 //	pool.go        DevicePool → ResourceSlices; capacity.go its resources
 //	class.go       DeviceClass → DeviceClass
 //	claim.go       DeviceClaim → ResourceClaim; detail.go one request of it
 //	config.go      references to configuration → configuration
-//	status.go      what is allocated
+//	status.go      allocations
 //	fromv1.go      ResourceSlices → DevicePool; fromclass.go, fromclaim.go the other kinds
 package translate

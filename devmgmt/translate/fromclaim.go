@@ -26,7 +26,7 @@ func (t *fromV1) claim(claim *resourceapi.ResourceClaim) (*v1alpha1.DeviceClaim,
 	if len(devices.Requests) == 0 {
 		l.whole(specPath.Child("devices", "requests"), "the prototype wants at least one")
 	}
-	// Details are pointed to from here on.
+	// allocated at once, since asks have pointers to its details
 	translated.Spec.Claims = make([]v1alpha1.DeviceClaimInstance, len(devices.Requests))
 	for i := range devices.Requests {
 		t.request(&devices.Requests[i], i, &translated.Spec.Claims[i], asks, l)
@@ -49,7 +49,7 @@ func (t *fromV1) claim(claim *resourceapi.ResourceClaim) (*v1alpha1.DeviceClaim,
 	return translated, l.list
 }
 
-// request translates one request, and files its details under the names that they have in v1.
+// request translates one request, and adds its details to asks, by their names in v1.
 func (t *fromV1) request(request *resourceapi.DeviceRequest, i int, instance *v1alpha1.DeviceClaimInstance, asks map[string]*ask, l *losses) {
 	at := specPath.Child("devices", "requests").Index(i)
 	if request.Name != requestName(i) {
@@ -113,7 +113,7 @@ func withAmount(amounts map[string]resource.Quantity, name string, amount resour
 	return amounts
 }
 
-// constrain adds a constraint to what it is about: all of the claim, or one detail.
+// constrain adds a constraint to the whole claim, or to one detail.
 func constrain(claim *v1alpha1.DeviceClaim, constraint *resourceapi.DeviceConstraint, asks map[string]*ask) error {
 	if constraint.MatchAttribute == nil {
 		return errors.New("the prototype has matchAttributes only")
@@ -159,7 +159,7 @@ func (t *fromV1) configure(config *resourceapi.DeviceClaimConfiguration, namespa
 	return nil
 }
 
-// status translates what the claim has.
+// status translates the allocation and the consumers of a claim.
 func (t *fromV1) status(translated *v1alpha1.DeviceClaim, claim *resourceapi.ResourceClaim, l *losses) {
 	for _, name := range unhandled(&claim.Status, "allocation") {
 		l.report(statusPath.Child(name), "the prototype has other words for it")

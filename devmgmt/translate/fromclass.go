@@ -21,7 +21,7 @@ func (t *fromV1) class(class *resourceapi.DeviceClass) (*v1alpha1.DeviceClass, [
 		TypeMeta: prototypeMeta("DeviceClass"), ObjectMeta: metadata(class.ObjectMeta, DeviceTypeAnnotation, AdminAccessAnnotation),
 	}
 	spec := &translated.Spec
-	// Nobody asks v1 for a type, so that the class may well be the only one of its own.
+	// v1 has no device types, so the class may be the only one of a type of its own.
 	if spec.DeviceType = class.Annotations[DeviceTypeAnnotation]; spec.DeviceType == "" {
 		spec.DeviceType = class.Name
 	}
@@ -59,9 +59,9 @@ func (t *fromV1) class(class *resourceapi.DeviceClass) (*v1alpha1.DeviceClass, [
 	return translated, l.list
 }
 
-// constraints translates selectors for devices of the driver. The prototype has one expression.
-// Two cannot be joined: after an error in the first, the second does not count in v1, but does if
-// both are operands.
+// constraints translates selectors for devices of the driver. The prototype has only one
+// expression, and two cannot be joined by &&. If the first returns an error, v1 does not evaluate
+// the second; as an operand of &&, it would be evaluated.
 func (t *fromV1) constraints(selectors []resourceapi.DeviceSelector, driver string, at *field.Path, l *losses) *string {
 	if len(selectors) == 0 {
 		return nil

@@ -19,18 +19,17 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// fromV1 is one translation to the prototype.
+// fromV1 is the state of a translation to the prototype.
 type fromV1 struct {
-	classes map[string]*v1alpha1.DeviceClass // translated
-	pools   map[string]string                // driver by name of the pool
+	classes map[string]*v1alpha1.DeviceClass // already translated, by name
+	pools   map[string]string                // driver by pool name
 	found   referents
 }
 
-// FromV1 translates to the prototype. Reasons say what of the input the prototype cannot say.
-// Without any, the translation is complete. It includes the objects that it refers to for
-// configuration.
+// FromV1 translates to the prototype. The reasons name what the prototype cannot express. Without
+// reasons, the translation is complete. It includes the objects with configuration.
 //
-// Names of slices, generations of pools and what an API server sets in the metadata are not kept:
+// Names of slices, generations of pools and metadata set by an API server are not kept, since
 // nothing depends on them.
 func FromV1(in V1) (Prototype, []Reason) {
 	t := &fromV1{
@@ -64,7 +63,8 @@ func FromV1(in V1) (Prototype, []Reason) {
 	return out, reasons
 }
 
-// byPool returns the slices that count, of each pool in the order of names, pools as they come.
+// byPool returns the slices of each pool's latest generation, sorted by name. Pools are in the
+// order of the input.
 func byPool(all []*resourceapi.ResourceSlice) [][]*resourceapi.ResourceSlice {
 	type id struct{ driver, pool string }
 	position := make(map[id]int)
@@ -87,7 +87,7 @@ func byPool(all []*resourceapi.ResourceSlice) [][]*resourceapi.ResourceSlice {
 	return pools
 }
 
-// unhandled lists the fields of a struct that are set and not handled, by their names in JSON.
+// unhandled returns the JSON names of set fields of a struct that are not in handled.
 func unhandled(object any, handled ...string) []string {
 	var names []string
 	value := reflect.Indirect(reflect.ValueOf(object))
@@ -100,7 +100,7 @@ func unhandled(object any, handled ...string) []string {
 	return names
 }
 
-// refuse drops each set field of an object that the translation does not handle.
+// refuse adds a reason for each set field that the translation does not handle.
 func refuse(l *losses, at *field.Path, object any, handled ...string) {
 	for _, name := range unhandled(object, handled...) {
 		l.drop(at.Child(name), "the prototype has no such field")
@@ -140,7 +140,7 @@ func (t *fromV1) pool(all []*resourceapi.ResourceSlice) (*v1alpha1.DevicePool, [
 	return pool, l.list
 }
 
-// slice adds what a slice has to its pool.
+// slice adds the content of a slice to its pool.
 func (t *fromV1) slice(pool *v1alpha1.DevicePool, slice *resourceapi.ResourceSlice, l *losses) {
 	spec := &slice.Spec
 	if !ptr.Equal(spec.NodeName, pool.Spec.NodeName) || spec.NodeName == nil && !ptr.Deref(spec.AllNodes, false) {
@@ -205,8 +205,8 @@ func (t *fromV1) device(pool *v1alpha1.DevicePool, of *resourceapi.Device, at *f
 	pool.Spec.Devices = append(pool.Spec.Devices, device)
 }
 
-// capacities translates what a device has: something to take from if it can be shared, amounts
-// among its attributes if not.
+// capacities translates capacities: to resources of a device that can be shared, and otherwise to
+// quantity attributes.
 func (t *fromV1) capacities(driver string, device *v1alpha1.Device, of *resourceapi.Device, names map[string]bool, at *field.Path, l *losses) {
 	shared := ptr.Deref(of.AllowMultipleAllocations, false)
 	for _, key := range slices.Sorted(maps.Keys(of.Capacity)) {
@@ -229,7 +229,7 @@ func (t *fromV1) capacities(driver string, device *v1alpha1.Device, of *resource
 	}
 }
 
-// isInSteps reports whether the policy is one that inSteps makes.
+// isInSteps reports whether a policy has the form that inSteps returns.
 func isInSteps(policy *resourceapi.CapacityRequestPolicy) bool {
 	if policy == nil || policy.Default == nil || !policy.Default.IsZero() || len(policy.ValidValues) > 0 || policy.ValidRange == nil {
 		return false
@@ -238,7 +238,7 @@ func isInSteps(policy *resourceapi.CapacityRequestPolicy) bool {
 	return r.Min != nil && r.Min.IsZero() && r.Max == nil && r.Step != nil && r.Step.Sign() > 0
 }
 
-// unqualify is the name of an attribute or a capacity in the prototype.
+// unqualify returns the prototype's name of an attribute or a capacity.
 func unqualify(key resourceapi.QualifiedName, driver string) string {
 	domain, id, isQualified := strings.Cut(string(key), "/")
 	if !isQualified {
@@ -247,13 +247,12 @@ func unqualify(key resourceapi.QualifiedName, driver string) string {
 	return nameOf(domain, id, driver)
 }
 
-// sameText reports whether attributes are equal, and are written in the same way: 1Gi is written
-// otherwise than 1073741824.
+// sameText reports whether attributes are equal, including their text: 1Gi and 1073741824 differ.
 func sameText(a, b v1alpha1.Attribute) bool {
 	return a.Equal(b) && (a.QuantityValue == nil || a.QuantityValue.String() == b.QuantityValue.String())
 }
 
-// factor makes attributes that all devices share those of the pool.
+// factor moves attributes that all devices share to the pool.
 func factor(pool *v1alpha1.DevicePoolSpec) {
 	for _, attribute := range pool.Devices[0].Attributes {
 		same := func(other v1alpha1.Attribute) bool { return sameText(attribute, other) }

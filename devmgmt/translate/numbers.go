@@ -12,9 +12,10 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// numbered lists the details of the i-th instance. One with a limit of count becomes one for each number of
-// devices, the most first, which is what it means, if v1 has that many alternatives and they can say it: those of
-// the first request, as in v1 the devices of a request do not give way to what comes after it.
+// numbered returns the details of the i-th instance. A detail with a limit of count becomes one
+// alternative per number of devices, the largest first. That is equivalent, if v1 permits that many
+// alternatives. It is done only for the first request, because in v1 a request does not give up
+// devices for later requests.
 func (t *toV1) numbered(instance *v1alpha1.DeviceClaimInstance, i int, at *field.Path) []*ask {
 	var plain, numbered []*ask
 	add := func(detail *v1alpha1.DeviceClaimDetail, at *field.Path) {
@@ -24,7 +25,7 @@ func (t *toV1) numbered(instance *v1alpha1.DeviceClaimInstance, i int, at *field
 			numbered = append(numbered, &ask{detail: detail, at: at})
 			return
 		}
-		// One more than there may be is enough to see that there are too many.
+		// One more than permitted is enough to detect that there are too many.
 		for n := most; n >= max(least, most-resourceapi.FirstAvailableDeviceRequestMaxSize); n-- {
 			numbered = append(numbered, &ask{detail: withCount(detail, n), at: at, extra: n > least})
 		}
@@ -41,7 +42,8 @@ func (t *toV1) numbered(instance *v1alpha1.DeviceClaimInstance, i int, at *field
 	return numbered
 }
 
-// between is how few and how many devices a detail may have, if alternatives of v1 can say that.
+// between returns the minimum and maximum number of devices of a detail, if alternatives of v1 can
+// express them.
 func (t *toV1) between(detail *v1alpha1.DeviceClaimDetail) (least, most int64) {
 	limit, limited := detail.Limits[v1alpha1.ResourceCount]
 	asked, found := detail.Requests[v1alpha1.ResourceCount]
@@ -64,12 +66,12 @@ func (t *toV1) between(detail *v1alpha1.DeviceClaimDetail) (least, most int64) {
 		return 0, 0
 	}
 	if limit.CmpInt64(resourceapi.AllocationResultsMaxSize) > 0 {
-		limit = *resource.NewQuantity(resourceapi.AllocationResultsMaxSize, resource.DecimalSI) // a claim has no more
+		limit = *resource.NewQuantity(resourceapi.AllocationResultsMaxSize, resource.DecimalSI) // a claim cannot have more
 	}
 	return asked.Value(), limit.Value()
 }
 
-// withCount is a detail for a number of devices.
+// withCount returns a copy of a detail with a number of devices.
 func withCount(detail *v1alpha1.DeviceClaimDetail, n int64) *v1alpha1.DeviceClaimDetail {
 	one := *detail
 	count := *resource.NewQuantity(n, resource.DecimalSI)

@@ -16,8 +16,8 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// Prototype holds objects of devmgmtproto.k8s.io/v1alpha1, and objects of any kind that these
-// refer to for configuration.
+// Prototype has objects of devmgmtproto.k8s.io/v1alpha1, and objects of any kind with configuration
+// for them.
 type Prototype struct {
 	Pools     []*v1alpha1.DevicePool
 	Classes   []*v1alpha1.DeviceClass
@@ -25,23 +25,23 @@ type Prototype struct {
 	Referents []*unstructured.Unstructured
 }
 
-// V1 holds objects of resource.k8s.io/v1.
+// V1 has objects of resource.k8s.io/v1.
 type V1 struct {
 	Slices  []*resourceapi.ResourceSlice
 	Classes []*resourceapi.DeviceClass
 	Claims  []*resourceapi.ResourceClaim
 }
 
-// Reason says what of an object the other API cannot say.
+// Reason names a field that the other API cannot express.
 type Reason struct { //nolint:errname // it is a reason first, listed with others
 	Kind, Namespace, Name string
-	// Field is the path of the field, as in spec.devices[0].name.
+	// Field is the path of the field, such as spec.devices[0].name.
 	Field string
-	// Text says why not.
+	// Text says why it cannot be translated.
 	Text string
-	// Whole is set if the object has no translation at all without the field.
+	// Whole says that the object has no translation because of the field.
 	Whole bool
-	// Report is set if the field only reports something: it has no influence on allocation.
+	// Report says that the field only reports a state, without influence on allocation.
 	Report bool
 }
 
@@ -58,14 +58,15 @@ func (r Reason) Error() string {
 type losses struct {
 	object Reason
 	list   []Reason
-	known  map[Reason]int // positions in list of reasons as they were added
+	known  map[Reason]int // index in list, by the reason as it was added
 }
 
 func lossesOf(kind string, object metav1.Object) *losses {
 	return &losses{object: Reason{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}}
 }
 
-// add adds a reason, or finds it: details that are translated several times fail in the same way.
+// add adds a reason, or returns an existing equal one: a detail that is translated several times
+// fails in the same way.
 func (l *losses) add(path *field.Path, format string, arguments []any) *Reason {
 	reason := l.object
 	reason.Field, reason.Text = shorten(path.String()), shorten(fmt.Sprintf(format, arguments...))
@@ -81,22 +82,22 @@ func (l *losses) add(path *field.Path, format string, arguments []any) *Reason {
 	return &l.list[at]
 }
 
-// drop says that the field is left out of the translation.
+// drop adds a reason for a field that the translation omits.
 func (l *losses) drop(path *field.Path, format string, arguments ...any) {
 	_ = l.add(path, format, arguments)
 }
 
-// whole says that the object is left out because of the field.
+// whole adds a reason for a field because of which the object is omitted.
 func (l *losses) whole(path *field.Path, format string, arguments ...any) {
 	l.add(path, format, arguments).Whole = true
 }
 
-// report says that the field is left out, which has no influence on allocation.
+// report adds a reason for an omitted field that has no influence on allocation.
 func (l *losses) report(path *field.Path, text string) {
 	l.add(path, "%s", []any{text}).Report = true
 }
 
-// fatal reports whether the object is left out.
+// fatal reports whether the object is omitted.
 func (l *losses) fatal() bool {
 	return slices.ContainsFunc(l.list, func(r Reason) bool { return r.Whole })
 }
@@ -107,17 +108,16 @@ var (
 	metadataPath = field.NewPath("metadata")
 )
 
-// Annotations keep what a DeviceClass of v1 has no field for and does not need by itself.
+// Annotations of a DeviceClass of v1 with fields that v1 lacks.
 const (
 	// DeviceTypeAnnotation is the device type of a class.
 	DeviceTypeAnnotation = v1alpha1.GroupName + "/device-type"
-	// AdminAccessAnnotation is "true" on a class whose claims have admin access. In v1 the
-	// claims say so themselves.
+	// AdminAccessAnnotation is "true" on a class whose claims have admin access. In v1, requests of
+	// claims have that field.
 	AdminAccessAnnotation = v1alpha1.GroupName + "/admin-access"
 )
 
-// metadata returns what people write in the metadata of an object. What a server adds is its own
-// to set.
+// metadata returns the metadata that users write, without fields that a server sets.
 func metadata(of metav1.ObjectMeta, without ...string) metav1.ObjectMeta {
 	kept := metav1.ObjectMeta{
 		Name: of.Name, Namespace: of.Namespace, Labels: of.Labels,
@@ -138,17 +138,17 @@ func setAnnotation(meta *metav1.ObjectMeta, name, value string) {
 	meta.Annotations[name] = value
 }
 
-// typeMeta names a kind of v1.
+// typeMeta returns kind and apiVersion of a kind of v1.
 func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// prototypeMeta names a kind of the prototype.
+// prototypeMeta returns kind and apiVersion of a kind of the prototype.
 func prototypeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: v1alpha1.DevMgmtAPIVersion, Kind: kind}
 }
 
-// shorten keeps what people read short when a name or a value in it is absurdly long.
+// shorten shortens very long names and values in messages.
 func shorten(text string) string {
 	const limit = 400
 	if len(text) <= limit {
@@ -157,5 +157,5 @@ func shorten(text string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:limit], ""), len(text))
 }
 
-// oneLine makes several errors one text.
+// oneLine returns the message of joined errors as one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

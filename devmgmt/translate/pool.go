@@ -17,16 +17,16 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// indexedName is the name of a slice. Names of the slices of a pool sort as they are numbered,
-// and those of different pools differ, because the number has a fixed length.
+// indexedName is the format of slices' names. The number has a fixed length. So the names of a
+// pool's slices sort by number, and names of different pools never coincide.
 const indexedName = "%s-%04d"
 
-const mostSlices = 10000
+const maxSlices = 10000
 
 const wantLabel = "v1 wants a DNS label: at most 63 lower case letters, digits and hyphens"
 
-// slices translates a pool. The devices are those of the slices, in order. What they share is in
-// a slice of its own, before them.
+// slices translates a pool. Devices are distributed over slices in order. The shared counters have
+// a slice of their own, before them.
 func (t *toV1) slices(pool *v1alpha1.DevicePool) ([]*resourceapi.ResourceSlice, []Reason) {
 	l := lossesOf("DevicePool", pool)
 	spec := &pool.Spec
@@ -53,8 +53,8 @@ func (t *toV1) slices(pool *v1alpha1.DevicePool) ([]*resourceapi.ResourceSlice, 
 		devices = append(devices, device)
 	}
 	contents := slices.Collect(slices.Chunk(devices, size))
-	if len(contents) >= mostSlices {
-		l.whole(specPath.Child("devices"), "these are more than %d slices hold", mostSlices)
+	if len(contents) >= maxSlices {
+		l.whole(specPath.Child("devices"), "these are more than %d slices hold", maxSlices)
 	}
 	if l.fatal() {
 		return nil, l.list
@@ -62,7 +62,7 @@ func (t *toV1) slices(pool *v1alpha1.DevicePool) ([]*resourceapi.ResourceSlice, 
 	return published(pool, counters, contents), l.list
 }
 
-// published writes the slices of a pool.
+// published returns the slices of a pool.
 func published(pool *v1alpha1.DevicePool, counters map[string]resourceapi.Counter, contents [][]resourceapi.Device) []*resourceapi.ResourceSlice {
 	var all []*resourceapi.ResourceSlice
 	add := func() *resourceapi.ResourceSliceSpec {
@@ -115,8 +115,8 @@ func (t *toV1) device(pool *v1alpha1.DevicePool, i int, counters map[string]reso
 	return device, true
 }
 
-// attribute adds an attribute to a device. Amounts are capacities in v1: nobody takes any of them
-// unless the device may be shared.
+// attribute adds an attribute to a device. Quantities become capacities in v1. Claims cannot
+// consume them unless the device can be shared.
 func (t *toV1) attribute(device *resourceapi.Device, attribute v1alpha1.Attribute, driver string, at *field.Path, l *losses) {
 	name, err := t.keyIn(attribute.Name, driver)
 	if err != nil {
@@ -145,7 +145,8 @@ func (t *toV1) attribute(device *resourceapi.Device, attribute v1alpha1.Attribut
 	device.Attributes[name] = value
 }
 
-// share has a device publish what devices of other drivers are compared with under a name of all drivers, too.
+// share publishes attributes that claims compare over devices of several drivers also under a
+// common name.
 func (t *toV1) share(device *resourceapi.Device, at *field.Path, l *losses) {
 	for _, name := range slices.Sorted(maps.Keys(t.common)) {
 		own, common := resourceapi.QualifiedName(name), resourceapi.QualifiedName(commonDomain+"/"+name)

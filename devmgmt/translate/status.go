@@ -16,8 +16,8 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// allocation translates what a claim has. The prototype does not say which request a device
-// serves, so there has to be a single one.
+// allocation translates the allocation of a claim. The prototype does not record which request a
+// device serves, so there must be a single request.
 func (t *toV1) allocation(translated *resourceapi.ResourceClaim, claim *v1alpha1.DeviceClaim, asks []*ask, l *losses) {
 	status := &claim.Status
 	const which = "v1 says for which request each configuration is, the prototype does not"
@@ -97,7 +97,7 @@ func deviceOf(pool *v1alpha1.DevicePool, name string) *v1alpha1.Device {
 	return nil
 }
 
-// restrict makes an allocation usable where the pool of one of its devices is.
+// restrict limits an allocation to the nodes that reach the pool of a device.
 func restrict(allocation *resourceapi.AllocationResult, pool *v1alpha1.DevicePool) error {
 	if pool.Spec.NodeName == nil {
 		return nil
@@ -112,8 +112,8 @@ func restrict(allocation *resourceapi.AllocationResult, pool *v1alpha1.DevicePoo
 	return nil
 }
 
-// shareID identifies a share of a device, which v1 does and the prototype does not. The same
-// share has the same one each time: a UUID of version 5.
+// shareID returns the ID of a share of a device, which the prototype lacks. It is deterministic: a
+// UUID of version 5.
 func shareID(namespace, claim string, i int) types.UID {
 	sum := sha1.Sum(fmt.Appendf(nil, "%s/%s/%s/%d", v1alpha1.GroupName, namespace, claim, i))
 	u := sum[:16]

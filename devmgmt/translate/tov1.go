@@ -15,7 +15,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// toV1 is one translation to v1.
+// toV1 is the state of a translation to v1.
 type toV1 struct {
 	vocabularies vocabularies
 	classes      map[string]*v1alpha1.DeviceClass
@@ -23,24 +23,24 @@ type toV1 struct {
 	pools        map[string]*v1alpha1.DevicePool
 	referents    referents
 	programs     *cel.Cache
-	// naming is extended if claims may ask for what v1 cannot say, in the annotation of package
-	// extension.
+	// naming is extended if claims may use the annotation of package extension.
 	naming
-	// common are the attributes that claims compare of devices of several drivers.
+	// common has the attributes that claims compare over devices of several drivers.
 	common map[string]bool
 }
 
-// fewPrograms is enough for the expressions of one translation, most of which occur once.
+// fewPrograms is the size of the cache of expressions. Most expressions occur once.
 const fewPrograms = 64
 
-// ToV1 translates to v1. Reasons say what of the input v1 cannot say. Without any, the
-// translation is complete.
+// ToV1 translates to v1. The reasons name what v1 cannot express. Without reasons, the translation
+// is complete.
 func ToV1(in Prototype) (V1, []Reason) { return translateToV1(in, false) }
 
-// ToExtended is ToV1 for an allocator that knows package extension: what claims ask for beyond v1
-// is in their annotation, as far as the package can say it. Names of attributes and resources may have
-// characters that v1 does not allow, and what claims compare of devices of several drivers is
-// published under the domain of the prototype's group, too: an API server would refuse such objects.
+// ToExtended is ToV1 for an allocator that supports package extension. What v1 cannot express is in
+// that package's annotation on claims, as far as the package can express it. Names of attributes
+// and resources may have characters that v1 forbids. Attributes that claims compare over devices of
+// several drivers are also published in the domain of the prototype's group. An API server would
+// refuse such objects.
 func ToExtended(in Prototype) (V1, []Reason) { return translateToV1(in, true) }
 
 func translateToV1(in Prototype, extended bool) (V1, []Reason) {
@@ -68,7 +68,7 @@ func translateToV1(in Prototype, extended bool) (V1, []Reason) {
 	}
 	var out V1
 	var reasons, ofClaims []Reason
-	// Claims say what is compared, which pools have to publish.
+	// Claims determine which common attributes pools have to publish.
 	for _, claim := range in.Claims {
 		translated, lost := t.claim(claim)
 		if ofClaims = append(ofClaims, lost...); translated != nil {
@@ -88,7 +88,7 @@ func translateToV1(in Prototype, extended bool) (V1, []Reason) {
 	return out, append(reasons, ofClaims...)
 }
 
-// selector compiles what an expression has become, as the API server would.
+// selector checks a translated expression as the API server would.
 func (t *toV1) selector(expression string) error {
 	program, err := t.programs.Selector(expression)
 	if err != nil {

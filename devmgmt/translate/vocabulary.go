@@ -16,21 +16,22 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// uses says what a name stands for among the devices of a driver: an attribute, an amount, a resource, or several of these.
+// uses says how a driver's devices use a name: as an attribute, an amount, a resource, or several
+// of these.
 type uses struct{ plain, amount, resource bool }
 
-// vocabulary is what the devices of one driver have, by the names of the prototype.
+// vocabulary has the names that the devices of one driver use, in the prototype.
 type vocabulary struct {
 	names map[string]uses
-	// shared is set if some device has resources of its own: v1 may then take several shares of
-	// one device where the prototype wants several devices.
+	// shared is set if a device has resources of its own. v1 may then allocate several shares of
+	// one device where the prototype requires several devices.
 	shared bool
-	// partitioned is set if some device takes resources of its pool: v1 charges these for admin
-	// access, too, unless the device is in use already.
+	// partitioned is set if a device consumes resources of its pool. v1 also charges these for
+	// admin access, unless the device is in use already.
 	partitioned bool
 }
 
-// vocabularies are known by driver. A driver without pools has an empty one.
+// vocabularies is by driver. A driver without pools has an empty vocabulary.
 type vocabularies map[string]*vocabulary
 
 func (v vocabularies) of(driver string) *vocabulary {
@@ -73,22 +74,21 @@ func (v *vocabulary) addAttributes(list []v1alpha1.Attribute) {
 
 var (
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// anyName is what the allocator understands, too: it compares names, whatever characters they have.
+	// anyName matches names that the extended allocator supports, too.
 	anyName = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?$`)
 )
 
-// mostOfName is how long a name may be where it does not have to be one of v1.
-const mostOfName = 63
+// maxName is the maximum length of a name that need not be valid in v1.
+const maxName = 63
 
-// commonDomain has the names of attributes without a domain that devices of several drivers are to agree in. v1 has
-// another domain for each driver.
+// commonDomain is the domain of attributes that devices of several drivers must agree in. In v1,
+// attributes without a domain have that of their driver, which differs.
 const commonDomain = v1alpha1.GroupName
 
-// naming says what v1 calls things, or the allocator if it is extended.
+// naming converts names to v1, or to the extended allocator.
 type naming struct{ extended bool }
 
-// qualified returns what v1 calls an attribute or a resource of the driver: domain and
-// identifier.
+// qualified returns the v1 name of a driver's attribute or resource, as domain and identifier.
 func (n naming) qualified(name, driver string) (domain, id string, err error) {
 	domain, id, isQualified := strings.Cut(name, "/")
 	switch {
@@ -100,16 +100,16 @@ func (n naming) qualified(name, driver string) (domain, id string, err error) {
 		return "", "", fmt.Errorf("v1 wants a DNS name of at most %d characters before the slash", resourceapi.DeviceMaxDomainLength)
 	}
 	switch {
-	case n.extended && len(id) <= mostOfName && anyName.MatchString(id):
+	case n.extended && len(id) <= maxName && anyName.MatchString(id):
 	case n.extended:
-		return "", "", fmt.Errorf("want at most %d letters, digits, hyphens, dots and underscores", mostOfName)
+		return "", "", fmt.Errorf("want at most %d letters, digits, hyphens, dots and underscores", maxName)
 	case len(id) > resourceapi.DeviceMaxIDLength || !identifier.MatchString(id):
 		return "", "", fmt.Errorf("v1 wants a C identifier of at most %d characters", resourceapi.DeviceMaxIDLength)
 	}
 	return domain, id, nil
 }
 
-// keyIn returns the name as the key of a map in a slice, where v1 adds the domain of the driver.
+// keyIn returns the name as a key in a slice, where v1 adds the driver's domain.
 func (n naming) keyIn(name, driver string) (resourceapi.QualifiedName, error) {
 	_, _, err := n.qualified(name, driver)
 	return resourceapi.QualifiedName(name), err
@@ -123,7 +123,7 @@ func nameOf(domain, id, driver string) string {
 	return domain + "/" + id
 }
 
-// place returns where v1 has an attribute that an expression reads.
+// place returns the location in v1 of an attribute that an expression reads.
 func (v *vocabulary) place(name, driver string, by naming) (expression.Place, error) {
 	domain, id, err := by.qualified(name, driver)
 	use := v.names[name]

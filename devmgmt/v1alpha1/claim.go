@@ -8,13 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResourceCount is the resource that every driver has: the number of devices.
+// ResourceCount is the name of a resource that every driver has: the number of devices.
 const ResourceCount = "count"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// DeviceClaim asks for devices and, once it is allocated, says which ones it has. It lives in a
-// namespace.
+// DeviceClaim requests devices and, once it is allocated, has the allocated ones. It is namespaced.
 type DeviceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -33,42 +32,41 @@ type DeviceClaimList struct {
 	Items []DeviceClaim `json:"items"`
 }
 
-// DeviceClaimSpec is what is asked for.
+// DeviceClaimSpec is the request for devices.
 type DeviceClaimSpec struct {
-	// MatchAttributes are names of attributes. Of each, all devices of all Claims have the same
-	// value.
+	// MatchAttributes are names of attributes. For each, all devices of all Claims must have the
+	// same value.
 	// +optional
 	MatchAttributes []string `json:"matchAttributes,omitempty"`
 
-	// PreferredMatchAttributes are names of attributes like MatchAttributes, of which the devices may
-	// have different values if there is no better solution. The most important comes first, and all
-	// of them are more important than those of the Claims. The API as it was published has no such field.
+	// PreferredMatchAttributes are like MatchAttributes, but devices may have different values if
+	// there is no better solution. The most important comes first, and all of them are more
+	// important than those of the Claims. The API as it was published has no such field.
 	// +optional
 	PreferredMatchAttributes []string `json:"preferredMatchAttributes,omitempty"`
 
-	// Claims are all to be satisfied.
+	// Claims must all be satisfied.
 	// +required
 	Claims []DeviceClaimInstance `json:"claims,omitempty"`
 }
 
-// DeviceClaimInstance asks for devices in one way, or in one of several ways: either fields of
+// DeviceClaimInstance requests devices in one way, or in one of several ways: either fields of
 // DeviceClaimDetail are set, or OneOf is.
 type DeviceClaimInstance struct {
 	DeviceClaimDetail `json:",inline"`
 
-	// OneOf are alternatives, the preferred one first. One of them is to be satisfied.
+	// OneOf are alternatives, the preferred one first. One of them must be satisfied.
 	// +optional
 	OneOf []DeviceClaimDetail `json:"oneOf,omitempty"`
 }
 
-// DeviceClaimDetail asks for devices of one class or one type.
+// DeviceClaimDetail requests devices of one class or one type.
 type DeviceClaimDetail struct {
-	// DeviceType asks for devices of any class that has this type. Either it or DeviceClass is
-	// set.
+	// DeviceType requests devices of any class that has this type. Either it or DeviceClass is set.
 	// +optional
 	DeviceType *string `json:"deviceType,omitempty"`
 
-	// DeviceClass is the name of the class asked for.
+	// DeviceClass is the name of the requested class.
 	// +optional
 	DeviceClass *string `json:"deviceClass,omitempty"`
 
@@ -76,26 +74,26 @@ type DeviceClaimDetail struct {
 	// +optional
 	Constraints *string `json:"constraints,omitempty"`
 
-	// Requests are the least amounts, by name of the resource, that all devices of this claim
-	// have together. "count" is the number of devices. A single device if left out.
+	// Requests are the minimum amounts, by name of the resource, that all devices of this claim
+	// have together. "count" is the number of devices. The default is a single device.
 	Requests map[string]resource.Quantity `json:"requests,omitempty"`
 
-	// Limits are the greatest amounts. A limit of "count" above the request lets the claim have
-	// more devices than it needs.
+	// Limits are the maximum amounts. A limit of "count" above the request lets the claim get more
+	// devices than it needs.
 	Limits map[string]resource.Quantity `json:"limits,omitempty"`
 
-	// MatchAttributes are names of attributes. Of each, all devices of this claim have the same
-	// value.
+	// MatchAttributes are names of attributes. For each, all devices of this claim must have the
+	// same value.
 	// +optional
 	MatchAttributes []string `json:"matchAttributes,omitempty"`
 
-	// PreferredMatchAttributes are names of attributes like MatchAttributes, of which the devices may
-	// have different values if there is no better solution. The most important comes first; those of a
-	// claim before are more important. The API as it was published has no such field.
+	// PreferredMatchAttributes are like MatchAttributes, but devices may have different values if
+	// there is no better solution. The most important comes first; those of a claim before are more
+	// important. The API as it was published has no such field.
 	// +optional
 	PreferredMatchAttributes []string `json:"preferredMatchAttributes,omitempty"`
 
-	// Configs refer to objects that configure the devices. What they mean is up to the driver.
+	// Configs refer to objects that configure the devices. The driver interprets them.
 	// +optional
 	Configs []DeviceConfigReference `json:"configs,omitempty"`
 }

@@ -7,8 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// DeviceClass is a kind of devices that claims can ask for by name. A vendor or an administrator
-// provides it. It has no namespace.
+// DeviceClass is a kind of devices that claims can request by name. A vendor or an administrator
+// provides it. It is cluster-scoped.
 type DeviceClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -26,14 +26,14 @@ type DeviceClassList struct {
 	Items []DeviceClass `json:"items"`
 }
 
-// DeviceClassSpec says which devices are of the class, and how they are configured.
+// DeviceClassSpec defines which devices are of the class, and how they are configured.
 type DeviceClassSpec struct {
 	// Driver is the driver whose pools have the devices of the class.
 	// +required
 	Driver string `json:"driver,omitempty"`
 
-	// DeviceType is what the devices are, whoever their vendor is, such as sriov-nic. A claim
-	// for the type is served by any class of that type.
+	// DeviceType is a vendor-neutral type of devices, such as sriov-nic. Any class of the type can
+	// serve a claim for the type.
 	// +required
 	DeviceType string `json:"deviceType,omitempty"`
 
@@ -42,18 +42,18 @@ type DeviceClassSpec struct {
 	// +optional
 	Constraints *string `json:"constraints,omitempty"`
 
-	// AdminAccess lets claims for the class look after devices that others use, for example to
-	// monitor them: they get devices whether or not these are in use, and take nothing.
+	// AdminAccess gives claims for the class access to devices that others use, for instance to
+	// monitor them. Such claims get devices whether or not these are in use, and consume nothing.
 	// +optional
 	AdminAccess *bool `json:"adminAccess,omitempty"`
 
-	// Configs refer to objects that configure the devices. What they mean is up to the driver.
+	// Configs refer to objects that configure the devices. The driver interprets them.
 	// +optional
 	Configs []DeviceClassConfigReference `json:"configs,omitempty"`
 }
 
-// DeviceClassConfigReference names an object in any namespace. Administrators write classes, so
-// it may.
+// DeviceClassConfigReference names an object in any namespace. That is permitted, because
+// administrators write classes.
 type DeviceClassConfigReference struct {
 	// APIVersion of the object.
 	// +required

@@ -8,8 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// SetPoolDefaults sets the block size of resources to 1 where it is left out. A node name that
-// is empty is none.
+// SetPoolDefaults sets missing block sizes of resources to 1. An empty node name becomes nil.
 func SetPoolDefaults(pool *DevicePool) {
 	if ptr.Deref(pool.Spec.NodeName, "") == "" {
 		pool.Spec.NodeName = nil
@@ -28,7 +27,7 @@ func setBlockSizes(resources []ResourceCapacity) {
 	}
 }
 
-// SetClaimDefaults has claims that request nothing in particular request one device.
+// SetClaimDefaults sets the request of claims that request nothing to one device.
 func SetClaimDefaults(claim *DeviceClaim) {
 	for i := range claim.Spec.Claims {
 		instance := &claim.Spec.Claims[i]

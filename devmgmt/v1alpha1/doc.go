@@ -1,22 +1,21 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the API devmgmtproto.k8s.io/v1alpha1, an early prototype of device
-// management in Kubernetes: [DevicePool] says what devices there are, [DeviceClass] what kinds
-// of them are offered, and [DeviceClaim] what somebody asks for.
+// Package v1alpha1 is the API devmgmtproto.k8s.io/v1alpha1, an early prototype of device management
+// in Kubernetes: [DevicePool] has existing devices, [DeviceClass] defines kinds of devices, and
+// [DeviceClaim] requests devices.
 //
-// The types are data. They are as safe for concurrent use as other API types: any number of
-// goroutines may read them while nobody writes.
+// As with other API types, concurrent reads are safe while nobody writes.
 //
 //	pool.go       DevicePool: devices, attributes, and resources that devices share
 //	class.go      DeviceClass: driver, device type, constraints, configuration
-//	claim.go      DeviceClaim: what is asked for
-//	status.go     DeviceClaim: what was allocated
-//	attribute.go  one attribute, and when two are equal
-//	defaults.go   what fields mean that are left out
+//	claim.go      DeviceClaim: the request
+//	status.go     DeviceClaim: the allocation
+//	attribute.go  attributes, and their comparison
+//	defaults.go   defaults of fields
 //	register.go   the kinds in a scheme
 //
-// docs/devmgmt.md says, field by field, what resource.k8s.io/v1 has for it. Package
+// docs/devmgmt.md has the counterpart of each field in resource.k8s.io/v1. Package
 // devmgmt/validation checks objects, devmgmt/translate translates them.
 //
 // +k8s:deepcopy-gen=package

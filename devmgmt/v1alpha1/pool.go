@@ -10,8 +10,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// DevicePool is a set of devices that one driver looks after, mostly those of one kind on one
-// node. A node may have several pools of the same driver. It has no namespace.
+// DevicePool is a set of devices that one driver manages, mostly of one kind on one node. A node
+// may have several pools of the same driver. It is cluster-scoped.
 type DevicePool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -30,36 +30,37 @@ type DevicePoolList struct {
 	Items []DevicePool `json:"items"`
 }
 
-// DevicePoolSpec says who drives the devices, where they are, and what they are. It says nothing
-// of what is in use.
+// DevicePoolSpec has the driver, the location, and the devices. It does not say which of them are
+// in use.
 type DevicePoolSpec struct {
-	// NodeName is the node that has the devices. Left out, all nodes reach them, as is the case
-	// with devices in a network.
+	// NodeName is the node that has the devices. If it is not set, all nodes reach the devices, for
+	// instance network-attached ones.
 	// +optional
 	NodeName *string `json:"nodeName,omitempty"`
 
-	// Driver is the name of the driver which publishes the pool and owns what is in it.
+	// Driver is the name of the driver that publishes the pool and manages its devices.
 	// +required
 	Driver string `json:"driver,omitempty"`
 
-	// Attributes are those of every device in the pool, unless the device has one of that name.
+	// Attributes are attributes of all devices in the pool. A device's own attribute of the same
+	// name takes precedence.
 	// +optional
 	Attributes []Attribute `json:"attributes,omitempty"`
 
-	// Resources are what the devices of the pool share, such as the memory of a GPU whose
-	// partitions are the devices. Devices take from them as their Requests say.
+	// Resources are shared by the devices of the pool, such as the memory of a GPU whose partitions
+	// are the devices. A device consumes what its Requests say.
 	// +optional
 	Resources []ResourceCapacity `json:"resources,omitempty"`
 
-	// Devices are what can be allocated, in the order in which they are tried.
+	// Devices can be allocated. They are tried in this order.
 	// +required
 	Devices []Device `json:"devices,omitempty"`
 }
 
-// DevicePoolStatus is what the driver saw last. What the scheduler has allocated since is not in
-// it, so it is of no use for allocating.
+// DevicePoolStatus is the state that the driver last observed. It does not include later
+// allocations by the scheduler, so it must not be used for allocation.
 type DevicePoolStatus struct {
-	// AvailableDevices is how many devices were not in use.
+	// AvailableDevices is the number of devices that were not in use.
 	AvailableDevices int `json:"availableDevices,omitempty"`
 }
 
@@ -69,33 +70,33 @@ type Device struct {
 	// +required
 	Name string `json:"name"`
 
-	// Attributes are facts about the device. They take precedence over attributes of the pool
-	// that have the same name.
+	// Attributes are properties of the device. They take precedence over attributes of the pool
+	// with the same name.
 	// +optional
 	Attributes []Attribute `json:"attributes,omitempty"`
 
-	// Requests are the amounts of the pool's resources, by name, which are in use while the
-	// device is allocated, however many claims share the device.
+	// Requests are the amounts of the pool's resources, by name, that are in use while the device
+	// is allocated. They do not depend on the number of claims that share the device.
 	// +optional
 	Requests map[string]resource.Quantity `json:"requests,omitempty"`
 
-	// Resources are the device's own. Several claims may share a device that has any: each takes
-	// what it requests of them.
+	// Resources are the device's own. If there are any, several claims may share the device, and
+	// each consumes what it requests.
 	// +optional
 	Resources []ResourceCapacity `json:"resources,omitempty"`
 }
 
-// ResourceCapacity is an amount of a resource from which parts can be taken.
+// ResourceCapacity is the capacity of a resource, of which claims or devices consume parts.
 type ResourceCapacity struct {
-	// Name is that of the resource, such as memory.
+	// Name is the name of the resource, such as memory.
 	Name string `json:"name"`
 
-	// Capacity is how much there is in all.
+	// Capacity is the total amount.
 	// +required
 	Capacity resource.Quantity `json:"capacity"`
 
-	// BlockSize is the unit in which it is taken: each amount is rounded up to a multiple. 1 if
-	// left out.
+	// BlockSize is the unit of consumption: each amount is rounded up to a multiple of it. The
+	// default is 1.
 	// +optional
 	BlockSize *resource.Quantity `json:"blockSize,omitempty"`
 }

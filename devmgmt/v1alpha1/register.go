@@ -33,7 +33,7 @@ var schemeBuilder = runtime.NewSchemeBuilder(func(scheme *runtime.Scheme) error 
 // AddToScheme registers the kinds and their defaults.
 func AddToScheme(scheme *runtime.Scheme) error { return schemeBuilder.AddToScheme(scheme) }
 
-// Resource qualifies the plural of a kind with the group, as in "devicepools".
+// Resource returns a resource, such as "devicepools", with the group.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeviceClaimStatus is what a claim has.
+// DeviceClaimStatus is the allocation of a claim, and its users.
 type DeviceClaimStatus struct {
 	// ClassConfigs are the objects that the classes referred to when the claim was allocated.
 	// +optional
@@ -19,11 +19,11 @@ type DeviceClaimStatus struct {
 	// +optional
 	ClaimConfigs []runtime.RawExtension `json:"claimConfigs,omitempty"`
 
-	// Allocations are the devices that the claim has. The scheduler writes them.
+	// Allocations are the allocated devices. The scheduler writes them.
 	// +optional
 	Allocations []DeviceAllocation `json:"allocations,omitempty"`
 
-	// DeviceStatuses are what drivers report of these devices. Each entry belongs to the driver
+	// DeviceStatuses are the drivers' reports about these devices. Each entry belongs to the driver
 	// of its pool.
 	DeviceStatuses []DeviceStatus `json:"deviceStatuses,omitempty"`
 
@@ -32,7 +32,7 @@ type DeviceClaimStatus struct {
 	PodNames []string `json:"podNames,omitempty"`
 }
 
-// DeviceAllocation is one device that a claim has.
+// DeviceAllocation is one allocated device of a claim.
 type DeviceAllocation struct {
 	// DevicePoolName is the pool of the device.
 	// +required
@@ -42,16 +42,16 @@ type DeviceAllocation struct {
 	// +required
 	DeviceName string `json:"deviceName,omitempty"`
 
-	// Allocations are what the claim takes of the device's own resources, in whole blocks. It may
-	// be less than what is requested, which several devices provide together, and, because of the
-	// blocks, also more.
+	// Allocations are the amounts of the device's own resources that the claim consumes, in whole
+	// blocks. An amount may be less than the request, if several devices provide it together. It
+	// may also be more, because it is rounded up.
 	// +optional
 	Allocations []ResourceAllocation `json:"allocations,omitempty"`
 }
 
 // ResourceAllocation is an amount of one resource.
 type ResourceAllocation struct {
-	// Name is that of the resource.
+	// Name is the name of the resource.
 	// +required
 	Name string `json:"name"`
 
@@ -60,7 +60,7 @@ type ResourceAllocation struct {
 	Allocation resource.Quantity `json:"allocation"`
 }
 
-// DeviceStatus is what a driver reports of an allocated device.
+// DeviceStatus is a driver's report about an allocated device.
 type DeviceStatus struct {
 	// DevicePoolName is the pool of the device.
 	// +required
@@ -81,11 +81,11 @@ type DeviceStatus struct {
 	// +optional
 	DeviceIPs []DeviceIP `json:"deviceIPs,omitempty"`
 
-	// DeviceInfo is whatever else the driver has to say.
+	// DeviceInfo is additional information of the driver.
 	// +optional
 	DeviceInfo []runtime.RawExtension `json:"deviceInfo,omitempty"`
 
-	// Allocations are what the claim takes of the device's own resources.
+	// Allocations are the amounts of the device's own resources that the claim consumes.
 	// +optional
 	Allocations []ResourceAllocation `json:"allocations,omitempty"`
 }

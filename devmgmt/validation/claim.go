@@ -14,7 +14,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// Claim returns everything that is wrong with a claim.
+// Claim returns the errors of a claim.
 func Claim(claim *v1alpha1.DeviceClaim) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := objectName(claim)
@@ -72,7 +72,7 @@ func detail(detail *v1alpha1.DeviceClaimDetail, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// requested checks amounts, of which the number of devices is a whole one.
+// requested validates amounts. The number of devices must be a whole number.
 func requested(list map[string]resource.Quantity, path *field.Path) field.ErrorList {
 	errs := amounts(list, path)
 	if count, found := list[v1alpha1.ResourceCount]; found && count.Cmp(*resource.NewQuantity(count.Value(), count.Format)) != 0 {
@@ -86,7 +86,7 @@ func limits(detail *v1alpha1.DeviceClaimDetail, path *field.Path) field.ErrorLis
 	for _, name := range slices.Sorted(maps.Keys(detail.Limits)) {
 		limit, least := detail.Limits[name], detail.Requests[name]
 		if _, found := detail.Requests[name]; !found && name == v1alpha1.ResourceCount {
-			least = *resource.NewQuantity(1, resource.DecimalSI) // nothing is provided by no device
+			least = *resource.NewQuantity(1, resource.DecimalSI) // no device provides no amount, so at least one is needed
 		}
 		if limit.Cmp(least) < 0 {
 			errs = append(errs, field.Invalid(path.Key(shorten(name)), limit.String(), "must not be below the request, which is "+least.String()))
@@ -122,7 +122,7 @@ func status(status *v1alpha1.DeviceClaimStatus, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// allocated checks which device is meant, and what is taken of it.
+// allocated validates the reference to a device, and the amounts consumed.
 func allocated(pool, device string, taken []v1alpha1.ResourceAllocation, path *field.Path) field.ErrorList {
 	errs := required(pool, path.Child("devicePoolName"))
 	errs = append(errs, required(device, path.Child("deviceName"))...)

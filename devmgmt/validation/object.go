@@ -19,8 +19,8 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// Object returns everything that is wrong with a DevicePool, DeviceClass or DeviceClaim. Objects
-// of other types are fine.
+// Object returns the errors of a DevicePool, DeviceClass or DeviceClaim. Objects of other types
+// have none.
 func Object(object runtime.Object) field.ErrorList {
 	switch object := object.(type) {
 	case *v1alpha1.DevicePool:
@@ -33,7 +33,7 @@ func Object(object runtime.Object) field.ErrorList {
 	return nil
 }
 
-// Class returns everything that is wrong with a class.
+// Class returns the errors of a class.
 func Class(class *v1alpha1.DeviceClass) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := objectName(class)
@@ -56,7 +56,7 @@ func subdomain(name string, path *field.Path) field.ErrorList {
 	if errs := required(name, path); len(errs) > 0 {
 		return errs
 	}
-	// The messages of the check come with the value, however long it is.
+	// the check's own message contains the whole value, however long it is
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return field.ErrorList{field.TooLong(path, nil, validation.DNS1123SubdomainMaxLength)}
 	}
@@ -74,7 +74,7 @@ func required(value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// names checks that each name is there and occurs once.
+// names checks that names are not empty and unique.
 type names map[string]bool
 
 func (n names) check(name string, path *field.Path) field.ErrorList {
@@ -85,7 +85,7 @@ func (n names) check(name string, path *field.Path) field.ErrorList {
 	return required(name, path)
 }
 
-// shorten keeps messages readable when a value is absurdly long.
+// shorten shortens very long values in messages.
 func shorten(text string) string {
 	const limit = 80
 	if len(text) <= limit {
@@ -101,7 +101,7 @@ func notNegative(amount resource.Quantity, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// amounts checks names and values of what is requested or limited.
+// amounts validates names and values of requests or limits.
 func amounts(list map[string]resource.Quantity, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -125,7 +125,7 @@ func constraints(text *string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// reference checks what all references to objects have.
+// reference validates the fields that all references to objects have.
 func reference(apiVersion, kind, name string, path *field.Path) field.ErrorList {
 	errs := required(apiVersion, path.Child("apiVersion"))
 	if _, err := schema.ParseGroupVersion(apiVersion); err != nil {

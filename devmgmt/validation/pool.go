@@ -13,7 +13,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// Pool returns everything that is wrong with a pool.
+// Pool returns the errors of a pool.
 func Pool(pool *v1alpha1.DevicePool) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := objectName(pool)
@@ -44,7 +44,7 @@ func Pool(pool *v1alpha1.DevicePool) field.ErrorList {
 	return errs
 }
 
-// deviceRequests checks what a device takes of the resources of its pool.
+// deviceRequests validates a device's requests of the pool's resources.
 func deviceRequests(requests map[string]resource.Quantity, shared map[string]bool, path *field.Path) field.ErrorList {
 	errs := amounts(requests, path)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
