@@ -9,30 +9,30 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// Cliff is a family of small inputs, all within the API's limits, on which trying
-// everything takes time that is exponential in a size, K.
+// Cliff is a family of small inputs within the API's limits. Without pruning, the search takes time
+// that is exponential in a size, K.
 type Cliff struct {
 	// Name is a path element of benchmark names: lower case, words joined by dashes.
 	Name string
-	// K says in words what is counted.
+	// K describes what K counts.
 	K string
-	// Sizes are values of K, ascending, most of them doubling; the last is as far as the
-	// API allows.
+	// Sizes are values of K, ascending and mostly doubling. The last is the API's limit.
 	Sizes []int
-	// Packing is set for those that are bin packing at heart. They may take longer.
+	// Packing says that the problem contains bin packing, so that more time is permitted.
 	Packing bool
-	// Steepest is the power of K that steps may grow with, DefaultSteepest if it is zero.
+	// Steepest is the power of K with which the number of steps may grow. Zero stands for
+	// DefaultSteepest.
 	Steepest float64
-	// Build generates the input of a size: the claims of one pod, asked about Case.Node.
+	// Build returns the input of a size: the claims of one pod. The question is about Case.Node.
 	Build func(k int) *alloctest.Case
-	// Fits tells whether there is an allocation.
+	// Fits says that an allocation exists.
 	Fits bool
 }
 
-// DefaultSteepest is the power of K that the steps of most cliffs may grow with.
+// DefaultSteepest is the power of K with which the steps of most cliffs may grow.
 const DefaultSteepest = 2.2
 
-// Cliffs lists all of them.
+// Cliffs returns all cliffs.
 func Cliffs() []Cliff {
 	return slices.Concat(countingCliffs, valueCliffs, packingCliffs, partitionCliffs, mixedCliffs)
 }

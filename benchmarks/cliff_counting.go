@@ -13,11 +13,11 @@ import (
 
 var (
 	claimSizes = []int{4, 8, 16, 32}
-	// besideOne leave room for one more request in the claim.
+	// sizes that leave room for one more request in the claim
 	besideOne = []int{4, 8, 16, 31}
 )
 
-// countingCliffs are about how many devices there are, and who takes them.
+// countingCliffs depend on the number of devices, and on which claims get them.
 var countingCliffs = []Cliff{
 	{Name: "one-device-too-few", K: "requests of one device each", Sizes: claimSizes, Build: oneDeviceTooFew},
 	{Name: "busy-nic", K: "requests for one of 24 GPUs", Sizes: []int{4, 8, 16, 24}, Build: func(k int) *alloctest.Case {
@@ -65,7 +65,7 @@ var countingCliffs = []Cliff{
 	}},
 }
 
-// oneDeviceTooFew is K requests for K-1 devices.
+// oneDeviceTooFew has K requests for K-1 devices.
 func oneDeviceTooFew(k int) *alloctest.Case {
 	c := newCluster(fmt.Sprintf("%d requests, %d devices", k, k-1))
 	c.node("node")
@@ -75,10 +75,10 @@ func oneDeviceTooFew(k int) *alloctest.Case {
 	return c.Case
 }
 
-// numbered makes devices differ.
+// numbered gives each device a unique attribute.
 func numbered(i int) deviceOption { return attribute("uuid", fmt.Sprintf("GPU-%d", i)) }
 
-// busyNICs is a node with free GPUs and two NICs that are in use.
+// busyNICs is a node with free GPUs and two allocated NICs.
 func busyNICs(gpus int) cluster {
 	c := newCluster(fmt.Sprintf("%d GPUs, two NICs in use", gpus))
 	c.node("node")
@@ -92,7 +92,7 @@ func busyNICs(gpus int) cluster {
 
 const isSpecial = `"special" in device.attributes["gpu.example.com"]`
 
-// specialFirst is GPUs of which the first is special.
+// specialFirst has GPUs, the first of which has the attribute special.
 func specialFirst(gpus int) cluster {
 	c := newCluster(fmt.Sprintf("%d GPUs, the first is special", gpus))
 	c.node("node")
@@ -103,7 +103,8 @@ func specialFirst(gpus int) cluster {
 	return c
 }
 
-// prioritized are requests whose alternatives are ever larger parts of the GPUs.
+// prioritized returns requests with prioritized lists, whose alternatives match more and more of
+// the GPUs.
 func prioritized(n int) []resourceapi.DeviceRequest {
 	var all []resourceapi.DeviceRequest
 	for i := range n {

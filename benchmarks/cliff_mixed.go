@@ -9,7 +9,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// mixedCliffs are two or three of the others at once, in one pod.
+// mixedCliffs combine two or three other cliffs in one pod.
 var mixedCliffs = []Cliff{
 	{Name: "mixed-match-and-distinct", K: "requests that match in groups of that size, and differ in one value less", Sizes: []int{4, 8, 11}, Build: func(k int) *alloctest.Case {
 		c := grouped(scalar, sizes(11, k)...)

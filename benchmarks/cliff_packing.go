@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// packingCliffs are about counters and capacities.
+// packingCliffs depend on counters and capacities.
 var packingCliffs = []Cliff{
 	{Name: "partitions-one-too-many", K: "requests for any partition, where one less fit", Sizes: []int{8, 15, 29, 57}, Packing: true, Build: func(k int) *alloctest.Case {
 		c := partitionable((k - 1) / 7)
@@ -47,7 +47,7 @@ var packingCliffs = []Cliff{
 	}},
 }
 
-// claimMany adds claims of 32 requests at most.
+// claimMany adds claims with at most 32 requests each.
 func (c cluster) claimMany(asked []resourceapi.DeviceRequest) {
 	for i := 0; len(asked) > 0; i++ {
 		n := min(len(asked), resourceapi.DeviceRequestsMaxSize)
@@ -56,7 +56,7 @@ func (c cluster) claimMany(asked []resourceapi.DeviceRequest) {
 	}
 }
 
-// named gives requests other names.
+// named returns the requests with other names.
 func named(prefix string, asked []resourceapi.DeviceRequest) []resourceapi.DeviceRequest {
 	for i := range asked {
 		asked[i].Name = fmt.Sprintf("%s-%d", prefix, i)
@@ -66,9 +66,9 @@ func named(prefix string, asked []resourceapi.DeviceRequest) []resourceapi.Devic
 
 func sizeIs(n int) string { return fmt.Sprintf(`device.attributes["gpu.example.com"].size == %d`, n) }
 
-// partitionable is GPUs of seven slices each: seven partitions of one, three of two, two of
-// three and the whole. Partitions of the same kind are listed next to each other, GPU by
-// GPU, so that taking the first ones breaks up all GPUs.
+// partitionable has GPUs with seven slices each: seven partitions of one slice, three of two, two
+// of three, and the whole GPU. Partitions of one size are listed together, GPU by GPU. So taking
+// the first ones fragments all GPUs.
 func partitionable(gpus int) cluster {
 	c := newCluster(fmt.Sprintf("%d partitionable GPUs", gpus))
 	c.node("node")
@@ -93,7 +93,8 @@ func partitionable(gpus int) cluster {
 	return c
 }
 
-// poolInSlices adds devices to the pool of a slice, in slices of as many as counters allow.
+// poolInSlices adds devices to a pool, in as many ResourceSlices as the limit for counters
+// requires.
 func (c cluster) poolInSlices(first *resourceapi.ResourceSlice, all []resourceapi.Device) {
 	slices := []*resourceapi.ResourceSlice{first}
 	for len(all) > 0 {
@@ -113,7 +114,7 @@ func smallBeforeWhole(small int) *alloctest.Case {
 	return c.Case
 }
 
-// sharedNIC is NICs with an amount of bandwidth that can be shared.
+// sharedNIC has NICs with a bandwidth that can be shared.
 func sharedNIC(nics, bandwidth int) cluster {
 	c := newCluster(fmt.Sprintf("%d NICs that are shared", nics))
 	c.node("node")
@@ -124,7 +125,7 @@ func sharedNIC(nics, bandwidth int) cluster {
 	return c
 }
 
-// sharing asks for a part of the bandwidth in each request.
+// sharing adds a request for bandwidth to each request.
 func sharing(asked []resourceapi.DeviceRequest, bandwidth int) []resourceapi.DeviceRequest {
 	for i := range asked {
 		asked[i].Exactly.Capacity = &resourceapi.CapacityRequirements{

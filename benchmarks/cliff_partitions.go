@@ -12,8 +12,8 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// partitionCliffs are about GPUs of which partitions are in use, so that the free ones can be taken in many orders that
-// come to the same.
+// partitionCliffs have GPUs with allocated partitions. The free ones can be taken in many
+// equivalent orders.
 var partitionCliffs = []Cliff{
 	{Name: "two-sizes-small-first", K: "GPUs with room for two sizes of partitions, all of which is asked for", Sizes: []int{2, 4, 8}, Steepest: 4.5, Packing: true, Fits: true, Build: func(k int) *alloctest.Case {
 		return twoSizes(k, 0)
@@ -29,8 +29,9 @@ var partitionCliffs = []Cliff{
 	}},
 }
 
-// twoSizes is GPUs of 80Gi, two of three with partitions in use, and requests for all that is left: first for partitions of
-// 20Gi, then of 40Gi. With one odd, two requests for 20Gi are one for 40Gi, for which no GPU has room.
+// twoSizes has GPUs of 80Gi, two of three with allocated partitions. Requests need all that is
+// free: first partitions of 20Gi, then of 40Gi. With one odd, two requests for 20Gi become one for
+// 40Gi, for which no GPU has room.
 func twoSizes(gpus, odd int) *alloctest.Case {
 	c := newCluster(fmt.Sprintf("%d GPUs with partitions of two sizes", gpus))
 	c.node("node")
@@ -68,8 +69,9 @@ func twoSizes(gpus, odd int) *alloctest.Case {
 	return c.Case
 }
 
-// partitionPairs is eight GPUs, each with a small partition in use. On one less than there are pairs, it leaves room for
-// one of two slices and one of three together, on the others for either.
+// partitionPairs has eight GPUs, each with a small allocated partition. On pairs-1 GPUs, there is
+// room for one partition of two slices and one of three together. On the others, there is room for
+// only one of them.
 func partitionPairs(pairs int) *alloctest.Case {
 	c := newCluster(fmt.Sprintf("%d GPUs with room for a pair of partitions", pairs-1))
 	c.class("mig", `device.driver == "mig.example.com"`)
@@ -93,7 +95,8 @@ func profileIs(name string) string {
 	return fmt.Sprintf(`device.attributes["mig.example.com"].profile == %q`, name)
 }
 
-// partitionLists is a node with eight idle GPUs, which have partitions for 28 requests, and a claim for each request.
+// partitionLists has a node with eight idle GPUs, with partitions for 28 requests. There is a claim
+// for each request.
 func partitionLists(k int) *alloctest.Case {
 	c := newCluster("eight partitionable GPUs")
 	c.class("mig", `device.driver == "mig.example.com"`)

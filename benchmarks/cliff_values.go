@@ -11,7 +11,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// valueCliffs are about attributes that must be equal, or different.
+// valueCliffs depend on attributes that must be equal, or distinct.
 var valueCliffs = []Cliff{
 	{Name: "match-small-groups", K: "requests, in groups of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
 		return matchGroups(requests(k, "gpu"), scalar, sizes(4, k-1)...)
@@ -69,17 +69,17 @@ var valueCliffs = []Cliff{
 	}},
 }
 
-// groupValue gives device i, of a group, the attribute "root".
+// groupValue sets the attribute "root" of device i in a group.
 type groupValue func(group, i int) deviceOption
 
 func scalar(group, _ int) deviceOption { return attribute("root", fmt.Sprintf("root-%d", group)) }
 
-// overlapping lists have the value of the group, and one that is also found in another.
+// overlapping sets a list with the value of the group, and a value that another group also has.
 func overlapping(group, i int) deviceOption {
 	return attribute("root", fmt.Sprintf("lane-%d-%d", group/2, i), fmt.Sprintf("root-%d", group))
 }
 
-// apart lists have the value of the group and one of their own.
+// apart sets a list with the value of the group, and a unique one.
 func apart(group, i int) deviceOption {
 	return attribute("root", fmt.Sprintf("own-%d-%d", group, i), fmt.Sprintf("root-%d", group))
 }
@@ -123,8 +123,8 @@ func distinctGroups(asked []resourceapi.DeviceRequest, value groupValue, groups 
 	return c.Case
 }
 
-// pairsOverRoots is four times as many roots as pairs, each with a GPU, and NICs on the
-// last few.
+// pairsOverRoots has four times as many roots as pairs, each with a GPU. Only the last few have
+// NICs.
 func pairsOverRoots(pairs, nics int, value groupValue) *alloctest.Case {
 	roots := 4 * pairs
 	c := newCluster(fmt.Sprintf("%d PCIe roots, the last %d have NICs", roots, nics))
@@ -149,7 +149,8 @@ func pairsOverRoots(pairs, nics int, value groupValue) *alloctest.Case {
 	return c.Case
 }
 
-// pairsOnUnevenRoots is one root less than pairs, each with two GPUs and a NIC, or the other way round.
+// pairsOnUnevenRoots has one root less than pairs. Each has two GPUs and a NIC, or two NICs and a
+// GPU.
 func pairsOnUnevenRoots(pairs int) *alloctest.Case {
 	c := newCluster(fmt.Sprintf("%d PCIe roots, each with two GPUs and a NIC, or a GPU and two NICs", pairs-1))
 	c.node("node")
@@ -176,7 +177,8 @@ func pairsOnUnevenRoots(pairs int) *alloctest.Case {
 	return c.Case
 }
 
-// railsOfRacks is as many racks as claims, with eight free ports each: on all four rails, in the last rack on three.
+// railsOfRacks has as many racks as claims, with eight free ports each. The ports are on all four
+// rails, but in the last rack on three.
 func railsOfRacks(claims int) *alloctest.Case {
 	c := newCluster(fmt.Sprintf("%d racks, the last without a port on one rail", claims))
 	c.node("node")

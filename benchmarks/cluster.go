@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// cluster collects the objects of a case. The node asked about is the first.
+// cluster builds the objects of a case. The question is about its first node.
 type cluster struct{ *alloctest.Case }
 
 func newCluster(name string) cluster {
@@ -37,7 +37,7 @@ func (c cluster) class(name, expression string) {
 	})
 }
 
-// pool adds the pool that a driver has on a node, as one slice.
+// pool adds a pool of a driver on a node, as one slice.
 func (c cluster) pool(driver, node string, devices ...resourceapi.Device) *resourceapi.ResourceSlice {
 	slice := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s", node, driver)},
@@ -52,7 +52,7 @@ func (c cluster) pool(driver, node string, devices ...resourceapi.Device) *resou
 	return slice
 }
 
-// claim adds a claim to allocate.
+// claim adds a pending claim.
 func (c cluster) claim(name string, requests ...resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
 	claim := newClaim(name, requests...)
 	c.Claims = append(c.Claims, claim)
@@ -77,7 +77,7 @@ func newClaim(name string, requests ...resourceapi.DeviceRequest) *resourceapi.R
 	}
 }
 
-// request asks for a number of devices of a class.
+// request returns a request for a number of devices of a class.
 func request(name, class string, count int64, expressions ...string) resourceapi.DeviceRequest {
 	return resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: class,
@@ -87,7 +87,7 @@ func request(name, class string, count int64, expressions ...string) resourceapi
 	}}
 }
 
-// requests are n of them for one device each, named after the class.
+// requests returns n requests for one device each, named after the class.
 func requests(n int, class string, expressions ...string) []resourceapi.DeviceRequest {
 	var all []resourceapi.DeviceRequest
 	for i := range n {
@@ -96,7 +96,7 @@ func requests(n int, class string, expressions ...string) []resourceapi.DeviceRe
 	return all
 }
 
-// alternatives is a prioritized list of requests, each for one device.
+// alternatives returns a request with a prioritized list, each entry for one device.
 func alternatives(name, class string, expressions ...string) resourceapi.DeviceRequest {
 	list := resourceapi.DeviceRequest{Name: name}
 	for i, expression := range expressions {
@@ -119,21 +119,23 @@ func selecting(expressions ...string) []resourceapi.DeviceSelector {
 	return selectors
 }
 
-// matching wants an attribute to be equal on the devices of the requests, or of all.
+// matching adds a constraint that an attribute is equal on the devices of the requests, or of all
+// requests.
 func matching(claim *resourceapi.ResourceClaim, attribute string, requests ...string) {
 	claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{
 		MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(attribute)), Requests: requests,
 	})
 }
 
-// differing wants an attribute to be different on the devices of the requests, or of all.
+// differing adds a constraint that an attribute is distinct on the devices of the requests, or of
+// all requests.
 func differing(claim *resourceapi.ResourceClaim, attribute string, requests ...string) {
 	claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{
 		DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(attribute)), Requests: requests,
 	})
 }
 
-// deviceOption adds something to a device.
+// deviceOption sets something of a device.
 type deviceOption func(*resourceapi.Device)
 
 func newDevice(name string, options ...deviceOption) resourceapi.Device {
@@ -148,7 +150,7 @@ func newDevice(name string, options ...deviceOption) resourceapi.Device {
 	return d
 }
 
-// devices are n of them, dev-0 to dev-(n-1).
+// devices returns n devices, dev-0 to dev-(n-1).
 func devices(n int, options ...func(i int) deviceOption) []resourceapi.Device {
 	var all []resourceapi.Device
 	for i := range n {
@@ -161,7 +163,7 @@ func devices(n int, options ...func(i int) deviceOption) []resourceapi.Device {
 	return all
 }
 
-// attribute is a string, or a list of strings.
+// attribute sets a string attribute, or a list of strings.
 func attribute(name string, values ...string) deviceOption {
 	return func(d *resourceapi.Device) {
 		if len(values) == 1 {
@@ -196,10 +198,10 @@ func capacity(name, quantity string) deviceOption {
 	}
 }
 
-// shared lets a device be allocated several times (KEP-5075).
+// shared permits multiple allocations of a device (KEP-5075).
 func shared(d *resourceapi.Device) { d.AllowMultipleAllocations = ptr.To(true) }
 
-// consuming takes a quantity from a counter of a counter set (KEP-4815).
+// consuming adds the consumption of a counter (KEP-4815).
 func consuming(set, counter, quantity string) deviceOption {
 	return func(d *resourceapi.Device) {
 		d.ConsumesCounters = append(d.ConsumesCounters, resourceapi.DeviceCounterConsumption{
@@ -208,7 +210,7 @@ func consuming(set, counter, quantity string) deviceOption {
 	}
 }
 
-// hostname selects one node by label.
+// hostname returns a selector for one node.
 func hostname(node string) *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},

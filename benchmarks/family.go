@@ -14,15 +14,16 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// Family is random inputs of a kind that people write, for nearly all of what a node has. About half of them fit.
+// Family generates random but realistic inputs that need almost all devices of a node. About half
+// of them fit.
 type Family struct {
-	// Name is as that of a Cliff.
+	// Name is a path element of benchmark names, as that of a Cliff.
 	Name string
-	// Build generates the input of a seed: the claims of one pod, asked about Case.Node.
+	// Build returns the input of a seed: the claims of one pod. The question is about Case.Node.
 	Build func(seed uint64) *alloctest.Case
 }
 
-// Families lists all of them.
+// Families returns all families.
 func Families() []Family {
 	return []Family{
 		{"fill-partitions", fillPartitions},
@@ -35,8 +36,9 @@ func Families() []Family {
 
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 25)) }
 
-// fillPartitions is eight partitionable GPUs, some with partitions in use, and requests for four sizes of partitions that take
-// nearly all that is left, in any order or the small ones first.
+// fillPartitions has eight partitionable GPUs, some with allocated partitions. Requests for
+// partitions of four sizes need almost all that is free. They are in random order, or the small
+// ones first.
 func fillPartitions(seed uint64) *alloctest.Case {
 	r, c := randomOf(seed), newCluster(fmt.Sprintf("partitions of four sizes for eight GPUs, seed %d", seed))
 	c.class("mig", `device.driver == "mig.example.com"`)
@@ -65,7 +67,7 @@ func fillPartitions(seed uint64) *alloctest.Case {
 			}
 		}
 	}
-	// One less of a size and one more of another makes some that do not fit.
+	// Replace requests of one size by requests of another, so that some inputs do not fit.
 	for range r.IntN(4) {
 		from, to := r.IntN(len(sizes)), r.IntN(len(sizes))
 		if wanted[from] > 0 {
@@ -83,14 +85,14 @@ func fillPartitions(seed uint64) *alloctest.Case {
 	return c.Case
 }
 
-// fillShares is eight GPUs of 80Gi that are shared, and 32 shares of 5 or 10Gi each, or a multiple, that take nearly all of
-// them.
+// fillShares has eight shared GPUs of 80Gi. 32 requests for shares need almost all of them. Each is
+// 5 or 10Gi, or a multiple.
 func fillShares(seed uint64) *alloctest.Case {
 	r := randomOf(seed)
 	return sharesOf(r, seed, []int{5, 10}[r.IntN(2)])
 }
 
-// fillSharesUnevenly is the same with shares of any number of Gi.
+// fillSharesUnevenly is fillShares with shares of any number of Gi.
 func fillSharesUnevenly(seed uint64) *alloctest.Case { return sharesOf(randomOf(seed), seed, 1) }
 
 func sharesOf(r *rand.Rand, seed uint64, step int) *alloctest.Case {
@@ -123,13 +125,14 @@ func sharesOf(r *rand.Rand, seed uint64, step int) *alloctest.Case {
 	return c.Case
 }
 
-// amountOf asks for an amount of a capacity.
+// amountOf adds an amount of a capacity to a request.
 func amountOf(r resourceapi.DeviceRequest, name resourceapi.QualifiedName, quantity string) resourceapi.DeviceRequest {
 	r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{name: resource.MustParse(quantity)}}
 	return r
 }
 
-// fillRoots is a node with a GPU and a NIC on each PCIe root, both shared, and 6 to 14 claims for a share of each on one root.
+// fillRoots is a node with a shared GPU and a shared NIC on each PCIe root. 6 to 14 claims request
+// a share of both on one root.
 func fillRoots(seed uint64) *alloctest.Case {
 	r, c := randomOf(seed), newCluster(fmt.Sprintf("shares of a GPU and a NIC of one root, seed %d", seed))
 	c.node("node")
@@ -141,7 +144,7 @@ func fillRoots(seed uint64) *alloctest.Case {
 	share := func(int) deviceOption { return shared }
 	c.pool(gpuDriver, "node", devices(roots, numbered, root, share, func(int) deviceOption { return capacity("memory", "80Gi") })...)
 	c.pool(nicDriver, "node", devices(roots, numbered, root, share, func(int) deviceOption { return capacity("bandwidth", "100G") })...)
-	// What is asked for takes four fifths to all of both.
+	// the requests need 80 % to all of both
 	full := 80 + r.IntN(25)
 	memory, bandwidth := parts(r, claims, roots*80*full/100, 5), parts(r, claims, roots*100*full/100, 5)
 	for i := range claims {
@@ -152,7 +155,7 @@ func fillRoots(seed uint64) *alloctest.Case {
 	return c.Case
 }
 
-// parts are n random multiples of a step that are about a sum together.
+// parts returns n random multiples of a step with about the given sum.
 func parts(r *rand.Rand, n, sum, step int) []int {
 	weights, total := make([]int, n), 0
 	for i := range weights {
@@ -165,8 +168,9 @@ func parts(r *rand.Rand, n, sum, step int) []int {
 	return weights
 }
 
-// cliqueTrays is cliques of trays with four GPUs, each on a root with a NIC, 40 % of which are in use, and a claim for 8 to 12
-// GPUs on different trays of one clique, each with a NIC of its root.
+// cliqueTrays has cliques of trays with four GPUs, each on a root with a NIC. 40 % of the GPUs are
+// in use. A claim requests 8 to 12 GPUs on different trays of one clique, each with a NIC on its
+// root.
 func cliqueTrays(seed uint64) *alloctest.Case {
 	r, c := randomOf(seed), newCluster(fmt.Sprintf("GPUs of different trays of one clique, seed %d", seed))
 	c.node("node")
@@ -197,7 +201,7 @@ func cliqueTrays(seed uint64) *alloctest.Case {
 	for i := range n {
 		matching(claim, pcieRoot, names[i], fmt.Sprintf("nic-%d", i))
 	}
-	if r.IntN(2) == 0 { // each NIC after its GPU
+	if r.IntN(2) == 0 { // place each NIC after its GPU
 		for i, asked := range slices.Clone(claim.Spec.Devices.Requests) {
 			claim.Spec.Devices.Requests[i%n*2+i/n] = asked
 		}

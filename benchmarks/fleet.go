@@ -21,7 +21,7 @@ const (
 	otherModel  = `device.attributes["gpu.example.com"].model == "B200"`
 )
 
-// fleetStates are the states of use that fleets are asked in.
+// fleetStates are the states of use in which fleets are measured.
 var fleetStates = []struct {
 	name     string
 	use      func(c cluster, n int)
@@ -39,8 +39,8 @@ var neededFeasible = Needed{Ratio: 40, Facade: 15, Allocs: ptr.To(2), PerPod: ma
 	SelectorPod: 2 * time.Millisecond, NextPod: 500 * time.Microsecond,
 }}
 
-// fleetSizes are numbers of nodes, with the kinds of pods that each is asked about.
-// Nothing is demanded of the smallest, which shows what a pod costs by itself.
+// fleetSizes are numbers of nodes, with the kinds of pods that are measured for each. The smallest
+// has no required ratio, since it shows the fixed cost of a pod.
 var fleetSizes = []struct {
 	nodes int
 	pods  []Pod
@@ -50,7 +50,7 @@ var fleetSizes = []struct {
 	{5000, []Pod{NextPod, SelectorPod}},
 }
 
-// fleetWorkloads is one pod with one GPU on fleets of several sizes.
+// fleetWorkloads has one pod with one GPU, on fleets of several sizes.
 func fleetWorkloads() []Workload {
 	var all []Workload
 	for _, state := range fleetStates {
@@ -79,8 +79,8 @@ func fleetWorkloads() []Workload {
 	return all
 }
 
-// unlikeWorkloads is a fleet in which no two nodes are alike, so that no answer is that of
-// another node: two models are mixed, and GPUs are in use, in another way on each node.
+// unlikeWorkloads has a fleet without equal nodes, so that no result can be reused for another
+// node. Two models are mixed, and different GPUs are in use on each node.
 func unlikeWorkloads() []Workload {
 	return []Workload{{
 		Group: "unlike",
@@ -103,7 +103,7 @@ func unlikeWorkloads() []Workload {
 	}}
 }
 
-// fleet is a cluster of nodes with eight GPUs each, one slice a node.
+// fleet is a cluster of nodes with eight GPUs each, in one slice per node.
 func fleet(nodes int, use func(c cluster, n int)) cluster {
 	c := newCluster(fmt.Sprintf("fleet of %d nodes", nodes))
 	c.class("gpu", `device.driver == "gpu.example.com"`)
@@ -121,8 +121,8 @@ func fleet(nodes int, use func(c cluster, n int)) cluster {
 
 func idle(cluster, int) {}
 
-// useMost has nine of ten GPUs in use: one is free on most nodes, another one from node
-// to node, and each fifth node is full.
+// useMost allocates nine of ten GPUs. On most nodes one GPU is free, a different one from node to
+// node. Each fifth node is full.
 func useMost(c cluster, n int) {
 	for i := range gpusPerNode {
 		if n%5 == 4 || i != n/5%gpusPerNode {
@@ -131,7 +131,7 @@ func useMost(c cluster, n int) {
 	}
 }
 
-// gpu has ten attributes, of which one is unique, as drivers publish them.
+// gpu returns a device with ten attributes, one of them unique, as drivers publish them.
 func gpu(node string, i int, model string) resourceapi.Device {
 	return newDevice(fmt.Sprintf("gpu-%d", i),
 		attribute("uuid", fmt.Sprintf("GPU-%.16x", sha256.Sum256(fmt.Appendf(nil, "%s/%d", node, i)))),

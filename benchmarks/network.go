@@ -17,7 +17,7 @@ const (
 	devicesPerSlice = 128
 )
 
-// networkWorkloads is a pool that all nodes reach, such as addresses or fabric ports.
+// networkWorkloads has a pool that all nodes reach, such as addresses or fabric ports.
 func networkWorkloads() []Workload {
 	var all []Workload
 	for _, state := range []struct {

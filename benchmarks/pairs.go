@@ -13,13 +13,13 @@ import (
 
 const pcieRoot = "resource.kubernetes.io/pcieRoot"
 
-// pairWorkloads is four pairs of a GPU and a NIC, each on one PCIe root, on 16 nodes no
-// two of which are in the same state.
+// pairWorkloads has four pairs of a GPU and a NIC, each on one PCIe root, on 16 nodes in different
+// states.
 func pairWorkloads() []Workload {
 	var all []Workload
 	for _, state := range []struct {
 		name string
-		// used tells whether the NIC of a root is in use on a node.
+		// used reports whether the NIC of a root is in use on a node.
 		used func(node, root int) bool
 	}{
 		{"roomy", func(node, root int) bool { return root < 4 && node>>root&1 == 1 && node%3 == 0 }},
@@ -58,7 +58,8 @@ func pairs(nodes, count int, used func(node, root int) bool) *alloctest.Case {
 		}
 		c.pool(gpuDriver, node, gpus...)
 		c.pool(nicDriver, node, nics...)
-		// What makes nodes differ, and no difference to the pairs: the second GPU of a root.
+		// The second GPUs of some roots are in use, so that nodes differ. That does not affect the
+		// pairs.
 		for root := range 4 {
 			if n>>root&1 == 1 {
 				c.running(gpuDriver, node, fmt.Sprintf("gpu-%d", 2*root+1))

@@ -14,15 +14,15 @@ import (
 
 const migDriver = "mig.example.com"
 
-// profile is a kind of partition of a GPU: how many of its eight memory slices and seven
-// compute slices it takes, and at which memory slices it can start.
+// profile is a kind of GPU partition: how many of eight memory slices and seven compute slices it
+// uses, and at which memory slices it can start.
 type profile struct {
 	name            string
 	memory, compute int
 	starts          []int
 }
 
-// profiles are those of a data-centre GPU, 25 placements; the whole GPU is the 26th.
+// profiles are the profiles of a data-centre GPU, with 25 placements. The whole GPU is the 26th.
 var profiles = []profile{
 	{"1g.5gb", 1, 1, []int{0, 1, 2, 3, 4, 5, 6}},
 	{"1g.5gb.me", 1, 1, []int{0, 1, 2, 3, 4, 5, 6}},
@@ -33,13 +33,13 @@ var profiles = []profile{
 	{"7g.40gb", 8, 7, []int{0}},
 }
 
-// partitionPods are what is asked of nodes with eight partitionable GPUs.
+// partitionPods are the pods that are measured on nodes with eight partitionable GPUs.
 var partitionPods = []struct {
 	name string
-	// busy tells whether a GPU of a node has a partition in use.
+	// busy reports whether a GPU of a node has an allocated partition.
 	busy     func(node, gpu int) bool
 	profiles []string
-	// elsewhere is how many shares are in use on other nodes.
+	// elsewhere has numbers of shares that are in use on other nodes.
 	elsewhere []int
 }{
 	{"one-small", someBusy, []string{"1g.5gb"}, []int{0}},
@@ -51,7 +51,7 @@ var partitionPods = []struct {
 func someBusy(node, gpu int) bool { return (node+1)>>(gpu%4)&1 == 1 && gpu < 7 }
 func allBusy(int, int) bool       { return true }
 
-// partitionWorkloads is 16 nodes with 208 partitions each, no two in the same state.
+// partitionWorkloads has 16 nodes with 208 partitions each, all in different states.
 func partitionWorkloads() []Workload {
 	var all []Workload
 	for _, pod := range partitionPods {
@@ -95,8 +95,8 @@ func partitioned(nodes int, busy func(node, gpu int) bool) cluster {
 	return c
 }
 
-// gpuPartitions adds a pool of four slices of devices, as counters allow 64 each, and one
-// of counter sets.
+// gpuPartitions adds a pool with four slices of devices, since counters limit a slice to 64, and
+// one slice of counter sets.
 func (c cluster) gpuPartitions(node string) {
 	for s := range 4 {
 		var devices []resourceapi.Device
@@ -117,7 +117,7 @@ func (c cluster) gpuPartitions(node string) {
 	}
 }
 
-// partitions are the GPU and every placement of every profile on it.
+// partitions returns the whole GPU, and every placement of every profile on it.
 func partitions(node string, gpu int) []resourceapi.Device {
 	parent := attribute("parentUUID", fmt.Sprintf("GPU-%s-%d", node, gpu))
 	on := func(name string, kind profile, start int) resourceapi.Device {
@@ -137,8 +137,8 @@ func partitions(node string, gpu int) []resourceapi.Device {
 	return all
 }
 
-// taking is what a partition takes: memory slices by number, so that no two overlap, and
-// an amount of compute.
+// taking returns the counters of a partition: one per memory slice, so that partitions cannot
+// overlap, and an amount of compute.
 func taking(start, memory, compute int) map[string]resourceapi.Counter {
 	counters := map[string]resourceapi.Counter{
 		"compute": {Value: *resource.NewQuantity(int64(compute), resource.DecimalSI)},

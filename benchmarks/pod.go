@@ -11,27 +11,25 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// Pod says what is known when a pod is asked about.
+// Pod is how much an allocator can reuse from earlier pods.
 type Pod string
 
-// What may be known, from everything to nothing.
+// Kinds of pods, by how much can be reused, in decreasing order.
 const (
-	// EqualPod has claims like those of the pod before, on nodes that did not change.
+	// EqualPod has claims equal to those of the previous pod, on unchanged nodes.
 	EqualPod Pod = "equal"
-	// NextPod has claims like those of the pod before, which has got its devices.
+	// NextPod has claims equal to those of the previous pod, whose devices are now in use.
 	NextPod Pod = "next"
-	// NewPod has claims that nobody asked for yet, with expressions that are known: no
-	// answer is remembered.
+	// NewPod has new claims with known expressions, so that no result can be reused.
 	NewPod Pod = "new"
-	// SelectorPod has claims with expressions that nobody used yet. They read what known
-	// ones do.
+	// SelectorPod has claims with new expressions. They read the same attributes as known ones.
 	SelectorPod Pod = "new-selector"
-	// FirstPod is the first one ever that an allocator sees, of slices it has not seen.
+	// FirstPod is the first pod of an allocator, with slices that the allocator has not seen.
 	FirstPod Pod = "first"
 )
 
-// Claims are those of the n-th pod: copies of the claims of the case, varied as the kind
-// of pod has it. Variations make no difference to the devices.
+// Claims returns the claims of the n-th pod: copies of the case's claims, varied according to the
+// kind of pod. Variations do not change the result.
 func (p Pod) Claims(c *alloctest.Case, n int) []*resourceapi.ResourceClaim {
 	var claims []*resourceapi.ResourceClaim
 	for _, claim := range c.Claims {

@@ -11,7 +11,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// requestWorkloads is pods that ask for more of a fleet than one GPU.
+// requestWorkloads has pods that request more of a fleet than one GPU.
 func requestWorkloads() []Workload {
 	ask := func(group, name string, nodes int, needed float64, requests ...resourceapi.DeviceRequest) Workload {
 		return Workload{
@@ -38,7 +38,7 @@ func requestWorkloads() []Workload {
 	}
 }
 
-// lastAlternatives is prioritized lists of which only the last entry can be had.
+// lastAlternatives returns prioritized lists of which only the last entry can be allocated.
 func lastAlternatives(requests, choices int) []resourceapi.DeviceRequest {
 	var all []resourceapi.DeviceRequest
 	for r := range requests {
@@ -51,7 +51,7 @@ func lastAlternatives(requests, choices int) []resourceapi.DeviceRequest {
 	return all
 }
 
-// distinctSelectors is one request for each model of a node.
+// distinctSelectors returns one request for each model of a node.
 func distinctSelectors(n int) []resourceapi.DeviceRequest {
 	var all []resourceapi.DeviceRequest
 	for i := range n {
@@ -60,7 +60,7 @@ func distinctSelectors(n int) []resourceapi.DeviceRequest {
 	return all
 }
 
-// twelveModels gives each node a GPU of each model.
+// twelveModels gives each node one GPU of each model.
 func twelveModels(build func() *alloctest.Case) func() *alloctest.Case {
 	return func() *alloctest.Case {
 		c := build()

@@ -16,7 +16,7 @@ import (
 
 const nicDriver = "nic.example.com"
 
-// shareWorkloads is one request for 32 shares of the NICs of a node.
+// shareWorkloads has one request for 32 shares of a node's NICs.
 func shareWorkloads() []Workload {
 	return []Workload{{
 		Group: "shares",
@@ -43,7 +43,7 @@ func shareWorkloads() []Workload {
 	}}
 }
 
-// sharedNICs are eight NICs of 100G each.
+// sharedNICs returns eight NICs of 100G each.
 func sharedNICs(node string) []resourceapi.Device {
 	var all []resourceapi.Device
 	for i := range 8 {
@@ -67,8 +67,8 @@ func (c cluster) runningShares(driver, pool, device string, shares int, bandwidt
 	c.Allocated = append(c.Allocated, claim)
 }
 
-// sharesElsewhere adds nodes that nobody asks about, with eight shared NICs each, and
-// ten shares of each NIC in use.
+// sharesElsewhere adds nodes outside the question. Each has eight shared NICs, with ten allocated
+// shares per NIC.
 func sharesElsewhere(c cluster, shares int) {
 	for n := range shares / 80 {
 		node := fmt.Sprintf("elsewhere-%03d", n)

@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// spreadWorkloads is one pool of which each node has a slice.
+// spreadWorkloads has one pool with a slice for each node.
 func spreadWorkloads() []Workload {
 	var all []Workload
 	for _, nodes := range []int{100, 1000} {
@@ -32,14 +32,14 @@ func spreadWorkloads() []Workload {
 			},
 			Sample: 20,
 			Pods:   []Pod{EqualPod, NewPod},
-			// Cost must not depend on the number of nodes; upstream's is its square.
+			// The cost must not depend on the number of nodes. Upstream's is quadratic.
 			Needed: Needed{Ratio: map[int]float64{1000: 1000}[nodes]},
 		})
 	}
 	return all
 }
 
-// perDeviceWorkloads is a pool of 400 devices, each of which says which node it is for.
+// perDeviceWorkloads has a pool of 400 devices with a node selector each.
 func perDeviceWorkloads() []Workload {
 	var all []Workload
 	for _, by := range []struct {

@@ -10,52 +10,52 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// Workload is a pod and the cluster that it is asked about, node by node, as a
-// scheduler's filter does.
+// Workload is a pod and a cluster. Each node is asked about the pod, as in a scheduler's Filter.
 type Workload struct {
-	// Group is the row of the table, such as "fleet".
+	// Group is the name of a table, such as "fleet".
 	Group string
-	// Name tells the workloads of a group apart, as benchstat reads it:
+	// Name identifies the workload within its group, in benchstat's format:
 	// "state=used/nodes=1000".
 	Name string
-	// Build generates the cluster; the same at each call. The question is about all
-	// its nodes.
+	// Build returns the cluster. It is deterministic. The question is about all its nodes.
 	Build func() *alloctest.Case
-	// Heavy is set if the cluster takes a second to generate.
+	// Heavy says that generating the cluster takes about a second.
 	Heavy bool
-	// Sample is how many of the nodes upstream is asked about where all would take too
-	// long; 0 is all of them. Costs are compared per node.
+	// Sample is the number of nodes that upstream is asked about, if all would take too long. 0
+	// stands for all. Costs are compared per node.
 	Sample int
 	// Pods are the kinds of pods that are measured.
 	Pods []Pod
-	// Needed is what Dray promises.
+	// Needed are the requirements for Dray.
 	Needed Needed
 }
 
-// Path is how benchmarks and budgets name the workload.
+// Path returns the name of the workload in benchmarks and budgets.
 func (w *Workload) Path() string { return w.Group + "/" + w.Name }
 
-// Needed is what a workload has to cost, against upstream in the same run. Zero is no
-// demand.
+// Needed are requirements for the costs of a workload, relative to upstream in the same run. Zero
+// stands for no requirement.
 type Needed struct {
-	// Ratio is how many times less CPU time than upstream Dray's answer takes for a node;
-	// Facade is the same for the drop-in facade.
+	// Ratio is how many times less CPU time per node than upstream Dray must use. Facade is the
+	// same for the drop-in facade.
 	Ratio, Facade float64
-	// Allocs bounds the allocations for a node, rounded, without those of compiling an expression.
+	// Allocs bounds the number of allocations per node, rounded, without those for compiling
+	// expressions.
 	Allocs *int
-	// PerPod bounds Dray's answer for all nodes, by kind of pod.
+	// PerPod bounds Dray's CPU time for all nodes, by kind of pod.
 	PerPod map[Pod]time.Duration
 }
 
-// CompilingAllocs bounds what compiling an expression that nobody used yet allocates, once for all nodes. For that
-// of a fleet, parser, checker and planner of cel-go take 860.
+// CompilingAllocs bounds the allocations for compiling a new expression, once for all nodes. For an
+// expression of the fleet, cel-go needs 860.
 const CompilingAllocs = 1000
 
-// Operation is something that is measured by itself, rather than a pod on many nodes.
+// Operation is a benchmark of a single operation, rather than of a pod on many nodes.
 type Operation struct {
-	// Path is how its benchmark is named, without the implementation.
+	// Path is the name of its benchmark, without the implementation.
 	Path string
-	// Own bounds Dray's own API, Facade the drop-in facade. Zero is no demand.
+	// Own bounds the time of Dray's own API, and Facade that of the drop-in facade. Zero stands for
+	// no requirement.
 	Own, Facade time.Duration
 }
 
@@ -66,7 +66,7 @@ const (
 	forkPath   = "fork/shares=400000"
 )
 
-// Operations lists them.
+// Operations returns all operations.
 func Operations() []Operation {
 	return []Operation{
 		{Path: fixedPath + "/order=same", Own: 100 * time.Microsecond, Facade: 100 * time.Microsecond},
@@ -79,7 +79,7 @@ func Operations() []Operation {
 	}
 }
 
-// Workloads lists what is compared.
+// Workloads returns all workloads.
 func Workloads() []Workload {
 	return slices.Concat(fleetWorkloads(), unlikeWorkloads(), requestWorkloads(), networkWorkloads(), spreadWorkloads(),
 		perDeviceWorkloads(), pairWorkloads(), partitionWorkloads(), shareWorkloads())

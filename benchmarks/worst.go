@@ -14,7 +14,7 @@ import (
 //go:embed testdata/worst/*.txt
 var worstFiles embed.FS
 
-// Constructed returns the scenarios of testdata/worst.
+// Constructed returns the scenarios of testdata/worst, which were constructed to be hard.
 func Constructed() ([]alloctest.Scenario, error) {
 	const folder = "testdata/worst"
 	files, err := worstFiles.ReadDir(folder)

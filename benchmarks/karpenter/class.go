@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// classReader stands for the client that Karpenter reads device classes with, which is
-// all it reads. Like the cached client of a controller it answers from memory, with a copy.
+// classReader implements the client with which Karpenter reads device classes, its only use. As a
+// controller's cached client, it returns copies from memory.
 type classReader struct {
-	client.Client // nil: any other call is a mistake and crashes
+	client.Client // nil: Karpenter must call no other method
 
 	classes map[string]*resourceapi.DeviceClass
 }

@@ -9,13 +9,12 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling/dynamicresources"
 )
 
-// instanceType is the type that all existing nodes have. It plays no role for devices
-// that are published.
+// instanceType is the type of all existing nodes. It does not matter for published devices.
 const instanceType = "example"
 
-// existingNode is a node that is up, as Karpenter's scheduler shows it to its allocator:
-// its devices are published, and it has one instance type. Karpenter makes its
-// requirements once per scheduling loop, too.
+// existingNode is an existing node as Karpenter's scheduler presents it to its allocator: its
+// devices are published, and it has one instance type. As in Karpenter, its requirements are made
+// once per scheduling loop.
 type existingNode struct {
 	name         string
 	requirements scheduling.Requirements
@@ -34,7 +33,7 @@ func hostname(node *corev1.Node) string {
 	return node.Name
 }
 
-// existingNodes are all nodes of a cluster.
+// existingNodes returns all nodes of a cluster.
 func existingNodes(nodes []*corev1.Node) []*existingNode {
 	existing := make([]*existingNode, len(nodes))
 	for i, node := range nodes {
@@ -43,24 +42,24 @@ func existingNodes(nodes []*corev1.Node) []*existingNode {
 	return existing
 }
 
-// ID implements dynamicresources.NodeClaim, as the other methods do.
+// ID implements dynamicresources.NodeClaim, as the following methods do.
 func (n *existingNode) ID() dynamicresources.NodeClaimID { return handle("example:///" + n.name) }
 
 // NodeName makes slices with this node's name reachable.
 func (n *existingNode) NodeName() string { return n.name }
 
-// NodePoolID is of use only to attributes that are known at runtime.
+// NodePoolID is needed only for attributes that are known at runtime.
 func (n *existingNode) NodePoolID() dynamicresources.NodePoolID { return handle("default") }
 
-// Requirements are the labels.
+// Requirements returns the labels.
 func (n *existingNode) Requirements() scheduling.Requirements { return n.requirements }
 
-// InstanceTypes is one type, because the node is there.
+// InstanceTypes returns the type of the existing node.
 func (n *existingNode) InstanceTypes() []dynamicresources.InstanceTypeID {
 	return []dynamicresources.InstanceTypeID{handle(instanceType)}
 }
 
-// ResourceSlices are none but those published.
+// ResourceSlices returns no slices, since all are published.
 func (n *existingNode) ResourceSlices() map[dynamicresources.InstanceTypeID][]dynamicresources.ResourceSlice {
 	return map[dynamicresources.InstanceTypeID][]dynamicresources.ResourceSlice{}
 }

@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling/dynamicresources"
 )
 
-// offer is a node that does not exist yet, of any of several instance types. Which
-// devices it would have is known from a template for each type.
+// offer is a node that does not exist yet, of one of several instance types. A template for each
+// type has the devices that the node would have.
 type offer struct {
 	types  []dynamicresources.InstanceTypeID
 	slices map[dynamicresources.InstanceTypeID][]dynamicresources.ResourceSlice
 }
 
-// newOffer takes each node of a cluster, with the slices that name it, as an instance
-// type.
+// newOffer returns an offer whose instance types are the nodes of a cluster, with the slices of
+// each node.
 func newOffer(c *alloctest.Case) *offer {
 	o := &offer{slices: make(map[dynamicresources.InstanceTypeID][]dynamicresources.ResourceSlice)}
 	for _, node := range c.Nodes {
@@ -34,22 +34,22 @@ func newOffer(c *alloctest.Case) *offer {
 	return o
 }
 
-// ID implements dynamicresources.NodeClaim, as the other methods do.
+// ID implements dynamicresources.NodeClaim, as the following methods do.
 func (o *offer) ID() dynamicresources.NodeClaimID { return handle("offer") }
 
 // NodeName is empty: there is no node.
 func (o *offer) NodeName() string { return "" }
 
-// NodePoolID is of use only to attributes that are known at runtime.
+// NodePoolID is needed only for attributes that are known at runtime.
 func (o *offer) NodePoolID() dynamicresources.NodePoolID { return handle("default") }
 
-// Requirements are none.
+// Requirements returns no requirements.
 func (o *offer) Requirements() scheduling.Requirements { return scheduling.NewRequirements() }
 
-// InstanceTypes are all that are on offer.
+// InstanceTypes returns all offered types.
 func (o *offer) InstanceTypes() []dynamicresources.InstanceTypeID { return o.types }
 
-// ResourceSlices are the templates.
+// ResourceSlices returns the templates.
 func (o *offer) ResourceSlices() map[dynamicresources.InstanceTypeID][]dynamicresources.ResourceSlice {
 	return o.slices
 }

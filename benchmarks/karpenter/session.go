@@ -17,15 +17,14 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling/dynamicresources"
 )
 
-// session is one of Karpenter's scheduling loops: an allocator, made of the slices and
-// of what is in use, that is asked about pods and nodes.
+// session is one of Karpenter's scheduling loops: an allocator for slices and devices in use, which
+// is asked about pods and nodes.
 type session struct {
 	allocator *dynamicresources.Allocator
 	asked     int
 }
 
-// newSession does what Karpenter does once per scheduling loop, on slices that it has
-// listed before.
+// newSession does what Karpenter does once per scheduling loop, for slices that were listed before.
 func newSession(c *alloctest.Case, slices []dynamicresources.ResourceSlice) *session {
 	return &session{
 		allocator: dynamicresources.NewAllocator(slices, inUse(c), nil, newClassReader(c.Classes), sets.New[types.UID]()),
@@ -41,15 +40,14 @@ func published(slices []*resourceapi.ResourceSlice) []dynamicresources.ResourceS
 	return wrapped
 }
 
-// device is one device that a claim gets.
+// device is an allocated device of a claim.
 type device struct {
 	claim int
 	id    pools.DeviceID
 }
 
-// devices asks for claims on a node, and for which devices they get. What they get is
-// given back. Claims get a new name each time, because Karpenter remembers what a claim
-// got by its name.
+// devices allocates claims on a node, returns their devices, and releases them. Claims get a new
+// name each time, because Karpenter caches allocations by claim name.
 func (s *session) devices(ctx context.Context, claims []*resourceapi.ResourceClaim, node dynamicresources.NodeClaim) ([]device, error) {
 	s.asked++
 	renamed := make([]*resourceapi.ResourceClaim, len(claims))
@@ -69,13 +67,13 @@ func (s *session) devices(ctx context.Context, claims []*resourceapi.ResourceCla
 	return s.taken(renamed, node.InstanceTypes()[0]), nil
 }
 
-// taken reads what claims got if the node is of an instance type.
+// taken returns the devices of claims if the node has an instance type.
 func (s *session) taken(claims []*resourceapi.ResourceClaim, instanceType dynamicresources.InstanceTypeID) []device {
 	var devices []device
 	for i, claim := range claims {
 		got := s.allocator.ResourceClaimAllocationMetadataForClaim(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 		if got == nil {
-			continue // was allocated before
+			continue // allocated before
 		}
 		for _, d := range got.Devices[instanceType] {
 			id := d.DeviceID
@@ -97,5 +95,5 @@ func nodeNamed(c *alloctest.Case, name string) *corev1.Node {
 
 func handle(s string) unique.Handle[string] { return unique.Make(s) }
 
-// noInstanceType is how Karpenter says no after a search.
+// noInstanceType is Karpenter's error if a search finds no allocation.
 const noInstanceType = "no instance type can satisfy the allocation"

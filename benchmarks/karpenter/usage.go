@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling/dynamicresources"
 )
 
-// capacities is what is consumed of a device.
+// capacities are the consumed capacities of a device.
 type capacities = map[resourceapi.QualifiedName]resource.Quantity
 
-// inUse gathers what allocated claims hold, as Karpenter does: a device of which
-// capacity is consumed is shared, any other is taken.
+// inUse collects the devices of allocated claims, as Karpenter does. A device with consumed
+// capacity is shared; any other is allocated exclusively.
 func inUse(c *alloctest.Case) dynamicresources.AllocatedDeviceState {
 	state := dynamicresources.AllocatedDeviceState{
 		ExclusiveDevices: sets.New[cloudprovider.DeviceID](),

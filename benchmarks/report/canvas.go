@@ -21,8 +21,8 @@ const (
 	plotHeight  = 4 * vg.Inch
 )
 
-// saveBeside writes a plot with its legend to the right of it, so that many curves find
-// room.
+// saveBeside writes a plot with its legend at the right side, so that there is room for many
+// curves.
 func saveBeside(p *plot.Plot, legend plot.Legend, entries int, file string) error {
 	height := max(plotHeight, vg.Length(entries)*vg.Points(15))
 	canvas := vgsvg.New(plotWidth+legendWidth, height)
@@ -35,7 +35,7 @@ func saveBeside(p *plot.Plot, legend plot.Legend, entries int, file string) erro
 }
 
 func layOut(whole draw.Canvas, p *plot.Plot, legend plot.Legend) {
-	// Not all who look have a white page.
+	// the page may have a dark background
 	whole.SetColor(color.White)
 	whole.Fill(whole.Rectangle.Path())
 	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))

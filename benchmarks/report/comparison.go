@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/benchmarks"
 )
 
-// comparison is of all implementations on one benchmark.
+// comparison compares all implementations in one benchmark.
 type comparison struct {
 	m    *measurements
 	path string
@@ -21,7 +21,7 @@ type comparison struct {
 
 const absent = "–"
 
-// cell is a time, allocations, and the ratio to upstream.
+// cell returns the time, allocations, and the ratio to upstream.
 func (c comparison) cell(implementation string) string {
 	v, ok := c.m.get(c.path, implementation, c.unit)
 	if !ok {
@@ -40,8 +40,8 @@ func (c comparison) cell(implementation string) string {
 	return text
 }
 
-// ratio is how many times less time than upstream an implementation takes, or 0. Where
-// upstream did not finish it is a lower bound.
+// ratio returns how many times less time than upstream an implementation needs, or 0 if that is
+// unknown. If upstream did not finish, it is a lower bound.
 func (c comparison) ratio(implementation string) (ratio float64, atLeastMark string) {
 	peer, ok := c.m.get(c.path, upstream, c.unit)
 	if !ok {
@@ -54,13 +54,13 @@ func (c comparison) ratio(implementation string) (ratio float64, atLeastMark str
 	return 0, ""
 }
 
-// allocations are those for a node, or for an operation.
+// allocations returns the allocations per node, or per operation.
 func (c comparison) allocations(implementation string) (float64, bool) {
 	n, ok := c.m.get(c.path, implementation, allocs)
 	return n / c.units(implementation), ok
 }
 
-// units is how many nodes an operation is about, 1 if it is measured as a whole.
+// units returns the number of nodes in an operation, or 1 if it is measured as a whole.
 func (c comparison) units(implementation string) float64 {
 	perOp, known := c.m.get(c.path, implementation, cpuPerOp)
 	if v, _ := c.m.get(c.path, implementation, c.unit); known && v > 0 {
@@ -76,9 +76,9 @@ func (c comparison) count(implementation, unit string) string {
 	return absent
 }
 
-// demand is something that is needed, and what there is instead.
+// demand is a requirement, with what was measured.
 type demand struct {
-	needed string // empty: nothing is demanded
+	needed string // empty: no requirement
 	found  string
 	met    bool
 }
@@ -127,7 +127,7 @@ func wanted(demands []demand) string {
 	return strings.Join(texts, ", ")
 }
 
-// verdict is "yes", or what is short.
+// verdict returns "yes", or the requirements that are not met.
 func verdict(demands []demand) string {
 	var short []string
 	for _, d := range demands {
@@ -144,7 +144,7 @@ func verdict(demands []demand) string {
 	return ""
 }
 
-// short is a time with three digits.
+// short returns a time with three significant digits.
 func short(seconds float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -157,7 +157,7 @@ func short(seconds float64) string {
 	return amount(seconds/1e-9) + " ns"
 }
 
-// amount has two digits or more.
+// amount returns a number with at least two significant digits.
 func amount(n float64) string {
 	if n >= 9.95 {
 		return fmt.Sprintf("%.0f", n)

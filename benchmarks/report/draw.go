@@ -23,14 +23,14 @@ type curve struct {
 	points plotter.XYs
 }
 
-// at adds a point, if it was measured. Zero has no place on a logarithmic scale.
+// at adds a point if it was measured and is not zero, which a logarithmic scale cannot show.
 func (c *curve) at(m *measurements, path, implementation, unit string, x int) {
 	if y, ok := m.get(path, implementation, unit); ok && y > 0 {
 		c.points = append(c.points, plotter.XY{X: float64(x), Y: y})
 	}
 }
 
-// drawAll writes the plots into a folder.
+// drawAll writes all plots to a folder.
 func drawAll(m *measurements, folder string) error {
 	if err := save(fleetPlot(), fleetCurves(m), filepath.Join(folder, "fleet.svg")); err != nil {
 		return err
@@ -97,7 +97,7 @@ func cliffCurves(m *measurements) []curve {
 	return curves
 }
 
-// save draws curves on logarithmic scales, with the legend beside them.
+// save draws curves on logarithmic scales, with a legend beside them.
 func save(p *plot.Plot, curves []curve, file string) error {
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
@@ -130,7 +130,7 @@ func addCurves(p *plot.Plot, curves []curve) (legend plot.Legend, drawn int, err
 	return legend, drawn, nil
 }
 
-// shades are told apart by most readers.
+// shades are colours that most readers can distinguish.
 var shades = func() []color.Color {
 	p, err := brewer.GetPalette(brewer.TypeQualitative, "Dark2", 8)
 	if err != nil {

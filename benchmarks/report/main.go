@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command report turns the output of Dray's benchmarks into a table, in Markdown, and
-// plots. It is a module of its own, so that nobody inherits what it draws with.
+// Command report turns the output of Dray's benchmarks into a table, in Markdown, and plots. It is
+// a module of its own, so that users of Dray do not depend on its plotting libraries.
 //
 //	go run . ../results/raw.txt ../results
 package main

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Units as package benchfmt has them, which reads ns as seconds.
+// Units as in package benchfmt, which converts ns to seconds.
 const (
 	cpuPerOp   = "cpu-sec/op"
 	cpuPerNode = "cpu-sec/node"
@@ -40,26 +40,26 @@ const (
 	withoutNone = withoutRule + "none"
 )
 
-// series is what was measured of one benchmark by one implementation. Paths of the
-// comparison with Karpenter, which is a run of its own, start with its name.
+// series identifies measurements of one implementation in one benchmark. Paths of the comparison
+// with Karpenter, which runs separately, begin with its name.
 type series struct{ path, implementation, unit string }
 
-// measurements has medians.
+// measurements has the medians of all series.
 type measurements struct {
 	cpu    string // model of the processor
 	median map[series]float64
 }
 
-// get is false for what was not measured.
+// get returns a median, and false if it was not measured.
 func (m *measurements) get(path, implementation, unit string) (float64, bool) {
 	v, ok := m.median[series{path, implementation, unit}]
 	return v, ok
 }
 
-// procs is what testing adds to names: the number of processors.
+// procs matches the number of processors that package testing appends to names.
 var procs = regexp.MustCompile(`-\d+$`)
 
-// read takes the output of go test -bench.
+// read parses the output of go test -bench.
 func read(r io.Reader) (*measurements, error) {
 	samples := make(map[series][]float64)
 	m := &measurements{median: make(map[series]float64)}
@@ -92,9 +92,9 @@ func read(r io.Reader) (*measurements, error) {
 	return m, nil
 }
 
-// split divides "Workload/fleet/nodes=100/pod=new/impl=dray-2" into what was measured,
-// without the name of the Go function, and the implementation. Where goroutines are
-// compared, "workers=2" takes its place, and where a rule is left out, "without=equal".
+// split splits "Workload/fleet/nodes=100/pod=new/impl=dray-2" into the path, without the name of
+// the Go function, and the implementation. If numbers of goroutines are compared, "workers=2" is
+// the implementation. If a rule of the search is disabled, it is "without=equal".
 func split(name string) (path, implementation string, ok bool) {
 	name = procs.ReplaceAllString(name, "")
 	if at := max(strings.Index(name, "/workers="), strings.Index(name, "/"+withoutRule)); at >= 0 {

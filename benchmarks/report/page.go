@@ -28,7 +28,7 @@ All implementations answered alike before anything was timed, and answers were v
 
 `
 
-// page is the whole report.
+// page returns the whole report.
 func page(m *measurements) string {
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -45,14 +45,14 @@ func page(m *measurements) string {
 	return b.String()
 }
 
-// floorLine is what no allocator can do without.
+// floorLine writes the minimum cost of any allocator.
 func floorLine(b *strings.Builder, m *measurements) {
 	read, _ := m.get("floor/step=read/nodes=5000", floor, cpuPerNode)
 	built, _ := m.get("floor/step=result", floor, cpuPerOp)
 	fmt.Fprintf(b, "\nThe floor: following one pointer per node takes %s, and building one result takes %s.\n", short(read), short(built))
 }
 
-// workloadTables has one table per group.
+// workloadTables writes one table per group.
 func workloadTables(b *strings.Builder, m *measurements) {
 	group := ""
 	for _, w := range benchmarks.Workloads() {
@@ -83,7 +83,8 @@ func operationTable(b *strings.Builder, m *measurements) {
 	}
 }
 
-// cliffTable shows each cliff at its largest size, and where upstream gives up.
+// cliffTable writes each cliff at its largest size, and the size at which upstream exceeds the time
+// limit.
 func cliffTable(b *strings.Builder, m *measurements) {
 	b.WriteString("\n## Cliffs\n\nOne node, a pod that nobody asked for before; compiling its claims is part of the time. Upstream is given two seconds, and larger sizes are not tried then.\n\n")
 	header(b, "", "K is the number of", "K", "upstream", "Dray", "steps", "facade", "needed", "met")
@@ -98,7 +99,8 @@ func cliffTable(b *strings.Builder, m *measurements) {
 	}
 }
 
-// ruleTable shows how many times the steps are without each rule of the search, if that was measured.
+// ruleTable writes by which factor the steps grow if a rule of the search is disabled, if that was
+// measured.
 func ruleTable(b *strings.Builder, m *measurements) {
 	var kinds, without []string
 	for key := range m.median {
@@ -138,7 +140,8 @@ func ruleTable(b *strings.Builder, m *measurements) {
 	}
 }
 
-// parallelTable is on the clock: more goroutines take as much CPU time at best.
+// parallelTable writes wall-clock times, since several goroutines cannot use less CPU time than
+// one.
 func parallelTable(b *strings.Builder, m *measurements) {
 	var paths []string
 	for key := range m.median {
@@ -159,7 +162,7 @@ func parallelTable(b *strings.Builder, m *measurements) {
 	}
 }
 
-// karpenterTable has what the benchmarks of benchmarks/karpenter measured, if they ran.
+// karpenterTable writes the results of benchmarks/karpenter, if they were run.
 func karpenterTable(b *strings.Builder, m *measurements) {
 	started := false
 	for _, w := range benchmarks.Workloads() {
@@ -196,7 +199,7 @@ func row(b *strings.Builder, cells ...string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// readable makes words of a path of benchmarks.
+// readable returns a benchmark's path as words.
 func readable(path string) string {
 	return strings.NewReplacer("/", ", ", "=", " ", "-", " ").Replace(path)
 }

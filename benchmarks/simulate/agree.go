@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// agree compares what is measured with the peer's answers.
+// agree compares the measured results with those of the peer.
 func (b *bench) agree() error {
 	if err := b.readTemplates(); err != nil {
 		return err
@@ -31,8 +31,8 @@ func (b *bench) agree() error {
 	return b.agreeDraining()
 }
 
-// consistent compares answers that are found out for many nodes at once, or for what changed, with those
-// found out node by node.
+// consistent compares results that were computed for many nodes at once, or for changes, with those
+// computed node by node.
 func (b *bench) consistent() error {
 	sim := b.state.Sim()
 	for i := range 8 {
@@ -78,7 +78,7 @@ func nodesOf(r *simulate.Result) []string {
 	return names
 }
 
-// agreePlacing places a pod of each shape on real nodes.
+// agreePlacing places a pod of each shape on existing nodes.
 func (b *bench) agreePlacing() error {
 	u, sim := newUpstream(b.world), b.state.Sim()
 	for i, pod := range b.world.shapes {
@@ -127,7 +127,7 @@ func firstNode(r *simulate.Result) string {
 func (b *bench) agreeGrowing() error {
 	for t := range 5 {
 		u, sim := newUpstream(b.world), b.state.Sim()
-		u.claims = nil // the new node is empty whatever else there is
+		u.claims = nil // other claims do not matter, since the new node is empty
 		node := u.addNode(b.world.specs[t], 0)
 		if err := sim.Add(b.templates[t], 1); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (b *bench) agreeGrowing() error {
 	return nil
 }
 
-// agreeDraining drains three nodes, each by itself.
+// agreeDraining drains three nodes, each separately.
 func (b *bench) agreeDraining() error {
 	for _, i := range []int{0, 1, 19} {
 		name := b.nodeName(i)
@@ -170,7 +170,7 @@ func (b *bench) agreeDraining() error {
 	return nil
 }
 
-// drainPeer returns where the pods of a node go, up to the first that goes nowhere.
+// drainPeer returns the new nodes of a node's pods, up to the first pod that cannot be placed.
 func (b *bench) drainPeer(u *upstream, name string) ([]string, error) {
 	var nodes []string
 	for _, pod := range u.without(name) {

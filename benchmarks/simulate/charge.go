@@ -14,13 +14,14 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// counted is what claims count in the question about charges: GPUs, and their memory.
+// counted maps GPUs, and their memory, to quota resources.
 var counted = []charge.Mapping{charge.ByClass("gpu"), {
 	Resource: "gpu-memory", Classes: []string{"gpu"}, Sources: []charge.Source{{Driver: gpuDriver, Capacity: "memory"}},
 }}
 
-// charging asks what a claim takes of a quota. The peer allocates it on each node of the empty cluster, which gives some of the amounts between the
-// least and the most, but not for sure these.
+// charging asks how much quota a claim uses. The peer allocates the claim on each node of the empty
+// cluster. That gives some amounts between the minimum and the maximum, but not necessarily these
+// two.
 func (b *bench) charging() []row {
 	return []row{
 		{name: fmt.Sprintf("what a claim for two GPUs counts, %d nodes", len(b.world.cluster.Nodes)), parts: float64(len(b.world.cluster.Nodes)), measure: func() figures {
@@ -42,14 +43,15 @@ func (b *bench) chargedCluster() *charge.Cluster {
 	return charge.NewCluster(features, pools.Build(features.PoolGates(), b.world.cluster.Slices), b.world.cluster.Nodes, allocator.ClassMap(b.world.cluster.Classes...))
 }
 
-// charged is a claim for two GPUs.
+// charged returns a claim for two GPUs.
 func (b *bench) charged() *resourceapi.ResourceClaim {
 	claim := &resourceapi.ResourceClaim{Spec: b.world.cluster.Templates[6].Spec.Spec}
 	claim.Namespace, claim.Name = "default", "charged"
 	return claim
 }
 
-// agreeCharge compares on how many of the first nodes the claim can be allocated, and whether it takes of them what it counts.
+// agreeCharge compares on how many of the first nodes the claim can be allocated, and whether its
+// devices have the computed amounts.
 func (b *bench) agreeCharge() error {
 	const nodes = 40
 	part := *b.world

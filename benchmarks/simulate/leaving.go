@@ -18,15 +18,17 @@ import (
 )
 
 const (
-	// waits is how many pods wait in the question about times, each for all GPUs of a node.
+	// waits is the number of waiting pods in the question about start times. Each needs all GPUs of
+	// a node.
 	waits = 100
-	// wholeNode is the shape of such a pod.
+	// wholeNode is the index of their shape.
 	wholeNode = 11
-	// movesNodes is on how many nodes pods may move: those of a rack.
+	// movesNodes is the number of nodes between which pods may move: those of a rack.
 	movesNodes = 1000 / racks
 )
 
-// leaving asks what happens when pods leave. The peer takes a claim away and asks its allocator anew.
+// leaving asks about pods that end or are evicted. The peer removes a claim and calls its allocator
+// again.
 func (b *bench) leaving() []row {
 	ends := b.endsUntilAllStart()
 	return []row{
@@ -43,7 +45,7 @@ func (b *bench) leaving() []row {
 				_, err := when.Starts(b, b.state, queue)
 				must(err)
 			})
-		}, peer: func(u *upstream) error { // one end, and a look at its node
+		}, peer: func(u *upstream) error { // one pod ends, and its node is asked again
 			pod := b.ending()[0]
 			u.release(pod)
 			_, err := u.place(b, b.world.shapes[wholeNode], []*corev1.Node{u.node(pod.Spec.NodeName)})
@@ -59,7 +61,7 @@ func (b *bench) leaving() []row {
 	}
 }
 
-// replace evicts a pod and puts one like it on its node, and returns the devices that this one gets.
+// replace evicts a pod, places an equal one on its node, and returns the devices of that one.
 func (b *bench) replace(i int) ([]resourceapi.DeviceRequestAllocationResult, error) {
 	sim := b.state.Sim()
 	pod := b.world.cluster.Pods[i%len(b.world.cluster.Pods)]
@@ -84,7 +86,7 @@ func (b *bench) replace(i int) ([]resourceapi.DeviceRequestAllocationResult, err
 	return nil, fmt.Errorf("there is no place for pod %s where one like it was", pod.Name)
 }
 
-// replacePeer is replace of the peer.
+// replacePeer is replace for the peer.
 func (b *bench) replacePeer(u *upstream, i int) ([]resourceapi.DeviceRequestAllocationResult, error) {
 	pod := b.world.cluster.Pods[i%len(b.world.cluster.Pods)]
 	u.release(pod)
@@ -98,14 +100,14 @@ func (b *bench) replacePeer(u *upstream, i int) ([]resourceapi.DeviceRequestAllo
 	return u.claims[len(u.claims)-1].Status.Allocation.Devices.Results, nil
 }
 
-// successor is a pod like one that runs, without a node.
+// successor returns a copy of a running pod without a node.
 func successor(pod *corev1.Pod) *corev1.Pod {
 	next := pod.DeepCopy()
 	next.Name, next.UID, next.Spec.NodeName, next.Status = pod.Name+"-next", "", "", corev1.PodStatus{}
 	return next
 }
 
-// release takes the claim of a pod away.
+// release removes the claim of a pod.
 func (u *upstream) release(pod *corev1.Pod) {
 	name := *pod.Status.ResourceClaimStatuses[0].ResourceClaimName
 	u.claims = filter(u.claims, func(claim *resourceapi.ResourceClaim) bool { return claim.Name != name })
@@ -115,14 +117,14 @@ func (u *upstream) node(name string) *corev1.Node {
 	return u.nodes[slices.IndexFunc(u.nodes, func(n *corev1.Node) bool { return n.Name == name })]
 }
 
-// ending are all pods, in the order in which they end: node by node, the last node first.
+// ending returns all pods in the order in which they end: node by node, the last node first.
 func (b *bench) ending() []*corev1.Pod {
 	pods := slices.Clone(b.world.cluster.Pods)
 	slices.SortStableFunc(pods, func(x, y *corev1.Pod) int { return cmp.Compare(y.Spec.NodeName, x.Spec.NodeName) })
 	return pods
 }
 
-// queue has pods wait for whole nodes while others end, one a minute.
+// queue has pods that wait for whole nodes, while others end at one per minute.
 func (b *bench) queue() when.Queue {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	queue := when.Queue{Now: now, On: simulate.Real(nil)}
@@ -135,7 +137,7 @@ func (b *bench) queue() when.Queue {
 	return queue
 }
 
-// endsUntilAllStart is how many pods have ended when the last one of the queue starts.
+// endsUntilAllStart returns how many pods have ended when the last waiting pod starts.
 func (b *bench) endsUntilAllStart() int {
 	queue := b.queue()
 	starts, err := when.Starts(b, b.state, queue)
@@ -147,7 +149,7 @@ func (b *bench) endsUntilAllStart() int {
 	return int(last.At.Sub(queue.Now) / time.Minute)
 }
 
-// agreeLeaving replaces pods, and lets pods end until the first one that waits can start.
+// agreeLeaving replaces pods, and ends pods until the first waiting pod can start.
 func (b *bench) agreeLeaving() error {
 	for _, i := range []int{0, 1, 2, 3, len(b.world.cluster.Pods) - 1} {
 		want, err := b.replacePeer(newUpstream(b.world), i)
@@ -186,7 +188,7 @@ func (b *bench) agreeLeaving() error {
 	return nil
 }
 
-// moving asks which pods of the first nodes move so that a pod gets all GPUs of one of them.
+// moving asks which pods of the first nodes must move so that a pod gets all GPUs of one of them.
 func (b *bench) moving() *moves.Plan {
 	question := moves.Question{Wanted: []*corev1.Pod{newPod("whole", wholeNode)}}
 	for i := range movesNodes {

@@ -43,7 +43,7 @@ func run(ctx context.Context, nodes, pods int, peers bool) error {
 	if err := b.consistent(); err != nil {
 		return err
 	}
-	// Each row is printed when it is measured: all together take minutes.
+	// Each row is printed at once, since all of them take minutes.
 	const line = "%-58s %-32s %12s %12s   %s\n"
 	fmt.Printf(line, "QUESTION", "PEER", "DRAY", "ALLOCATED", "NEEDED")
 	for _, row := range b.rows() {

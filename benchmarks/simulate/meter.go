@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// enough is for how long an operation is repeated, in CPU time.
+// enough is how much CPU time repetitions of an operation use.
 const enough = 200 * time.Millisecond
 
-// cpuTime is what the process has used of all CPUs. Unlike time that passes, it does not depend on
-// what else runs on the machine.
+// cpuTime returns the CPU time of the process. Unlike wall-clock time, it does not depend on other
+// processes.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	must(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// few is how often an operation is repeated that needs something done before each time.
+// few is the number of repetitions of an operation that needs a preparation each time.
 const few = 3
 
-// per measures an operation by repeating it: until enough time is spent, or a few times with before
-// ahead of each.
+// per measures an operation by repetition: until enough CPU time was used, or a few times with
+// before ahead of each.
 func per(before func(), operation func(n int)) figures {
 	var spent time.Duration
 	var bytes uint64

@@ -9,7 +9,8 @@ import (
 	"github.com/dray-project/dray/simulate/mix"
 )
 
-// buying asks for the nodes that cost least. Nobody else is known to answer that for devices: the lower bound stands for a peer.
+// buying asks for the cheapest new nodes. No other program answers that for devices, so the lower
+// bound is given instead of a peer.
 func (b *bench) buying() []row {
 	question := func() mix.Question {
 		q := mix.Question{}

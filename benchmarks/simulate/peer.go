@@ -20,8 +20,8 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// upstream answers with Kubernetes' own allocator the way cluster-autoscaler uses it: for each pod,
-// what all claims hold is gathered, an allocator is made of all slices, and asked node by node.
+// upstream uses Kubernetes' own allocator as cluster-autoscaler does. For each pod, it collects the
+// devices of all claims, makes an allocator for all slices, and asks node by node.
 type upstream struct {
 	world    *world
 	features structured.Features
@@ -57,7 +57,7 @@ func (u *upstream) Get(name string) (*resourceapi.DeviceClass, error) {
 // List implements the lister of device classes.
 func (u *upstream) List() ([]*resourceapi.DeviceClass, error) { return u.world.cluster.Classes, nil }
 
-// used gathers what all claims hold.
+// used collects the devices of all claims.
 func (u *upstream) used() structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
@@ -71,7 +71,7 @@ func (u *upstream) used() structured.AllocatedState {
 	return state
 }
 
-// place puts a pod on the first of the nodes that takes it, and returns its name.
+// place places a pod on the first node where it fits, and returns the node's name.
 func (u *upstream) place(ctx context.Context, pod *corev1.Pod, nodes []*corev1.Node) (string, error) {
 	a, err := structured.NewAllocator(ctx, u.features, u.used(), u, u.slices, u.programs)
 	if err != nil {
@@ -93,7 +93,8 @@ func (u *upstream) place(ctx context.Context, pod *corev1.Pod, nodes []*corev1.N
 	return "", nil
 }
 
-// pack puts a pod on the node that takes it of which most devices are in use, the first of several, and returns its name.
+// pack places a pod on the fullest node where it fits, and returns the node's name. Of several, it
+// is the first.
 func (u *upstream) pack(ctx context.Context, pod *corev1.Pod) (string, error) {
 	devices, used := make(map[string]int), make(map[string]int)
 	for _, slice := range u.slices {
@@ -110,8 +111,9 @@ func (u *upstream) pack(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return u.place(ctx, pod, fullest)
 }
 
-// gang puts pods on the nodes of the first domain that takes all of them, and returns the nodes. There are none if no domain does. Nodes of a
-// domain have the values of the labels in common. At most so many pods are on a node if that is not 0.
+// gang places pods on the nodes of the first domain where all of them fit, and returns the nodes.
+// If there is none, it returns no nodes. Nodes of a domain have equal values of the labels. perNode
+// limits the pods on a node; 0 stands for no limit.
 func (u *upstream) gang(ctx context.Context, pod *corev1.Pod, pods, perNode int, labels ...string) ([]string, error) {
 	var order []string
 	domains := make(map[string][]*corev1.Node)
@@ -149,7 +151,7 @@ func (u *upstream) gang(ctx context.Context, pod *corev1.Pod, pods, perNode int,
 	return nil, nil
 }
 
-// addNode adds a node of a template: copies of its objects under new names.
+// addNode adds a node from a template: copies of its objects with new names.
 func (u *upstream) addNode(spec simulate.TemplateSpec, n int) *corev1.Node {
 	node := spec.Node.DeepCopy()
 	node.Name = fmt.Sprintf("%s-new-%d", spec.Node.Name, n)
@@ -162,7 +164,7 @@ func (u *upstream) addNode(spec simulate.TemplateSpec, n int) *corev1.Node {
 	return node
 }
 
-// without takes a node away with its slices, and returns its pods.
+// without removes a node with its slices, and returns its pods.
 func (u *upstream) without(node string) []*corev1.Pod {
 	gone := make(map[string]bool)
 	var pods []*corev1.Pod

@@ -19,7 +19,7 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// bench has what is asked again and again.
+// bench has the cluster and the objects that all questions use.
 type bench struct {
 	context.Context //nolint:containedctx // the bench lives as long as one call of run
 	world           *world
@@ -33,7 +33,7 @@ func newBench(ctx context.Context, w *world) (*bench, error) {
 	return b, b.open()
 }
 
-// open reads the cluster anew, without any memory.
+// open reads the cluster again, without any cached results.
 func (b *bench) open() error {
 	state, err := simulate.Open(b.world.cluster, b.world.options)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *bench) readTemplates() error {
 	return nil
 }
 
-// inUse is which part of the GPUs that are not partitioned is in use.
+// inUse returns the fraction of unpartitioned GPUs that are in use.
 func (b *bench) inUse() float64 {
 	sum := 0.0
 	for _, node := range b.world.cluster.Nodes {
@@ -74,22 +74,22 @@ func (b *bench) inUse() float64 {
 		}
 		sum += b.state.InUse(handle)
 	}
-	return 2 * sum / float64(len(b.world.cluster.Nodes)) // half of the devices are NICs, mostly free
+	return 2 * sum / float64(len(b.world.cluster.Nodes)) // half of the devices are NICs, which are mostly free
 }
 
-// figures are what one operation takes.
+// figures are the costs of one operation.
 type figures struct {
 	perOp time.Duration
 	bytes int64
-	// ratio is given in place of perOp if it is what counts.
+	// ratio replaces perOp in rows where only the ratio matters.
 	ratio float64
 }
 
-// row is a question.
+// row is a question with its measurement.
 type row struct {
 	name, needed string
 	measure      func() figures
-	// peer asks the peer a part of it, of which there are so many in the question.
+	// peer asks the peer a part of the question. parts is how many such parts the question has.
 	peer  func(*upstream) error
 	parts float64
 }
@@ -196,7 +196,7 @@ func (b *bench) placing() []row {
 	}
 }
 
-// placeOneMore changes a Sim by one pod. At times it takes all of them back.
+// placeOneMore adds a pod to a Sim. From time to time it removes all added pods.
 func (b *bench) placeOneMore(sim *simulate.Sim, i int) {
 	if i%64 == 0 {
 		sim.Revert()
@@ -251,10 +251,10 @@ func (b *bench) counting() []row {
 	}
 }
 
-// notCounted are all real nodes, as a set of which no count is remembered.
+// notCounted returns all existing nodes, as a set for which no counts are cached.
 func notCounted() simulate.Nodes { return simulate.Union(simulate.Real(nil)) }
 
-// large counts in a cluster with five times the nodes, and as many pods.
+// large counts pods in a cluster with five times the nodes, and as many pods.
 func (b *bench) large() figures {
 	w, err := newWorld(b, 5*len(b.world.cluster.Nodes), len(b.world.cluster.Pods))
 	must(err)
@@ -267,13 +267,13 @@ func (b *bench) large() figures {
 	})
 }
 
-// readAnew is what the peer does to know what is in use, before each question.
+// readAnew does what the peer does before each question, to find out what is in use.
 func (b *bench) readAnew(u *upstream) error {
 	_, err := structured.NewAllocator(b, u.features, u.used(), u, u.slices, u.programs)
 	return err
 }
 
-// oneMore is the cluster with one pod more.
+// oneMore returns the cluster with one more pod.
 func (b *bench) oneMore() simulate.Cluster {
 	result, err := b.state.Sim().Place(b, newPod("one-more", 0), simulate.Real(nil), simulate.FirstFit)
 	must(err)
@@ -287,12 +287,12 @@ func (b *bench) oneMore() simulate.Cluster {
 	return with.cluster
 }
 
-// with tells of a pod that comes to the cluster, and that it goes away again, in turn.
+// with adds a pod to the cluster and removes it again, alternately.
 func (b *bench) with() figures {
 	before, after := b.world.cluster, b.oneMore()
 	more := simulate.Cluster{Pods: after.Pods[len(before.Pods):], Claims: after.Claims[len(before.Claims):]}
 	changes := [2]simulate.Changes{{Set: more}, {Gone: more}}
-	state, err := b.state.With(simulate.Changes{}) // what is found out once is not part of it
+	state, err := b.state.With(simulate.Changes{}) // lazily computed data is not part of the measurement
 	must(err)
 	return per(nil, func(i int) {
 		state, err = state.With(changes[i%2])
@@ -300,7 +300,7 @@ func (b *bench) with() figures {
 	})
 }
 
-// update adds a pod to the cluster and takes it away again, in turn.
+// update adds a pod to the cluster and removes it again, alternately.
 func (b *bench) update() figures {
 	clusters := [2]simulate.Cluster{b.oneMore(), b.world.cluster}
 	state, err := b.state, error(nil)
@@ -334,8 +334,8 @@ func (b *bench) everyTenthGPU() []pools.DeviceID {
 	return list
 }
 
-// unrelated compares the cluster with pools that no shape can use to the cluster without, both read anew. Both are
-// counted in turn, so that other load is the same for both.
+// unrelated compares the cluster with one that has additional pools which no shape can use, both
+// without cached results. They are measured alternately, so that other load affects both equally.
 func (b *bench) unrelated() figures {
 	without, with := &bench{Context: b.Context, world: b.world}, &bench{Context: b.Context, world: b.world.withUnrelated()}
 	for _, side := range []*bench{without, with} {
@@ -357,7 +357,8 @@ func (b *bench) unrelated() figures {
 	return took
 }
 
-// withUnrelated is the world with pools that no shape can use, for all nodes and for zones, and a device of one in use.
+// withUnrelated returns the world with pools that no shape can use, for all nodes and for zones.
+// One of their devices is in use.
 func (w *world) withUnrelated() *world {
 	with := *w
 	var other []*resourceapi.ResourceSlice
@@ -383,7 +384,7 @@ func (w *world) withUnrelated() *world {
 	return &with
 }
 
-// manyShapes makes shapes that differ in the memory that they ask for.
+// manyShapes makes shapes that differ in their memory requests.
 func (b *bench) manyShapes() figures {
 	var shapes []*simulate.Shape
 	with := *b.world

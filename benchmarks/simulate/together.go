@@ -11,16 +11,17 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// gangSize is how many pods the gangs have that the peer is asked about, perNode how many of them may be on one node.
+// gangSize is the number of pods of the gangs that the peer places. perNode is how many of them may
+// be on one node.
 const (
 	gangSize = 9
 	perNode  = 2
 )
 
-// levels are a rack within a zone.
+// levels are topology labels: racks within zones.
 var levels = []string{"topology.kubernetes.io/zone", "rack"}
 
-// together asks for pods that belong together, and for two who ask at the same time.
+// together asks about gangs of pods, and measures two concurrent callers.
 func (b *bench) together() []row {
 	return []row{
 		{name: "gang of 4–14 in one of 50 domains", needed: "≤ 0.3 ms", measure: func() figures {
@@ -42,7 +43,8 @@ func (b *bench) together() []row {
 	}
 }
 
-// gangWithin places pods on nodes that have the values of some labels in common, and at most so many of them on a node if that is not 0.
+// gangWithin places pods on nodes with equal values of some labels. perNode limits the pods on a
+// node; 0 stands for no limit.
 func (b *bench) gangWithin(pods, perNode int, labels ...string) (simulate.Result, error) {
 	var topologies []simulate.Topology
 	for _, label := range labels {
@@ -52,7 +54,7 @@ func (b *bench) gangWithin(pods, perNode int, labels ...string) (simulate.Result
 	return b.state.Sim().Gang(b, demands, topologies, simulate.Real(nil), simulate.FirstFit)
 }
 
-// agreeGangs places gangs.
+// agreeGangs compares placements of gangs.
 func (b *bench) agreeGangs() error {
 	for _, question := range []struct {
 		pods, perNode int
@@ -73,7 +75,8 @@ func (b *bench) agreeGangs() error {
 	return nil
 }
 
-// twoGoroutines compares what two goroutines take, with a Sim each, with what one takes for as much.
+// twoGoroutines compares the time of two goroutines, with a Sim each, with that of one goroutine
+// for the same work.
 func (b *bench) twoGoroutines() figures {
 	const drains = 4000
 	drain := func(n int) {

@@ -21,20 +21,20 @@ import (
 const (
 	gpuDriver = "gpu.example.com"
 	nicDriver = "nic.example.com"
-	// racks is how many domains the nodes are in.
+	// racks is the number of racks.
 	racks = 50
 )
 
-// world is a cluster as an autoscaler finds it: most devices in use, each with a unique uuid.
+// world is a cluster as autoscalers see it: most devices are in use, and each has a unique uuid.
 type world struct {
 	cluster simulate.Cluster
 	options simulate.Options
-	shapes  []*corev1.Pod // one pod of each
+	shapes  []*corev1.Pod // one pod of each shape
 	specs   []simulate.TemplateSpec
 }
 
-// newWorld makes a cluster with nodes of 8 GPUs and 8 NICs, one in twenty with GPUs that are
-// partitioned, and fills it with pods until all places but one in ten are taken.
+// newWorld returns a cluster with nodes of 8 GPUs and 8 NICs. On one node in twenty, GPUs are
+// partitioned. It places pods until nine tenths are in use.
 func newWorld(ctx context.Context, nodes, pods int) (*world, error) {
 	w := &world{options: simulate.Options{Features: allocator.AllFeatures()}}
 	w.cluster.Classes = []*resourceapi.DeviceClass{
@@ -61,11 +61,11 @@ func newWorld(ctx context.Context, nodes, pods int) (*world, error) {
 	return w, w.fill(ctx, pods)
 }
 
-// nodeKind is what a node has.
+// nodeKind describes the devices of a node.
 type nodeKind struct {
 	model       int
 	partitioned bool
-	gpus        int // 0 for 8
+	gpus        int // 0 stands for 8
 }
 
 func newNode(name string, kind nodeKind) *corev1.Node {
@@ -113,7 +113,7 @@ func newSlice(node, driver, name string, devices []resourceapi.Device) *resource
 	return slice
 }
 
-// partitions are the thirteen ways to use a part of a card, or all of it.
+// partitions returns the thirteen possible partitions of a GPU, including the whole.
 func partitions(card int, node, root string, model int, set string) []resourceapi.Device {
 	var list []resourceapi.Device
 	for _, profile := range []struct {
@@ -158,7 +158,7 @@ func class(name, expression string) *resourceapi.DeviceClass {
 	return c
 }
 
-// addShapes makes twelve kinds of pods, with a claim template each.
+// addShapes adds twelve shapes of pods, with a claim template each.
 func (w *world) addShapes() {
 	gpus := func(n int64) resourceapi.DeviceRequest { return request("gpu", "gpu", n, "") }
 	nics := func(n int64) resourceapi.DeviceRequest { return request("nic", "nic", n, "") }
@@ -212,7 +212,7 @@ func request(name, class string, count int64, selector string) resourceapi.Devic
 	return resourceapi.DeviceRequest{Name: name, Exactly: e}
 }
 
-// fill adds pods with allocated claims, as a cluster has them.
+// fill adds pods with allocated claims.
 func (w *world) fill(ctx context.Context, pods int) error {
 	state, err := simulate.Open(w.cluster, w.options)
 	if err != nil {
@@ -220,7 +220,7 @@ func (w *world) fill(ctx context.Context, pods int) error {
 	}
 	sim := state.Sim()
 	for i := range pods {
-		// Nine of ten ask for one GPU or a partition.
+		// Nine of ten pods request one GPU or a partition.
 		shape := []int{0, 3, 5, 0, 1, 2, 0, 5, 3, i / 10 % 12}[i%10]
 		pod := newPod(fmt.Sprintf("pod-%05d", i), shape)
 		result, err := sim.Place(ctx, pod, simulate.Real(nil), simulate.Spread)
@@ -238,7 +238,7 @@ func (w *world) fill(ctx context.Context, pods int) error {
 	return nil
 }
 
-// run makes a pod with its claims part of the cluster.
+// run adds a pod with its claims to the cluster.
 func (w *world) run(pod *corev1.Pod, node string, claims []*resourceapi.ResourceClaim) {
 	pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
 	for _, claim := range claims {

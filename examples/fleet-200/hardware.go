@@ -27,9 +27,9 @@ type kind struct {
 	memory string
 	gpus   int // half of them on each of two NUMA nodes
 	nics   int // likewise
-	// leastTaken is how many GPUs of each NUMA node are in use at least.
+	// leastTaken is the minimum number of GPUs in use per NUMA node.
 	leastTaken int
-	// cordonedEvery takes every n-th node out of service.
+	// cordonedEvery cordons every n-th node.
 	cordonedEvery int
 }
 

@@ -17,7 +17,7 @@ const (
 	large  = `device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0`
 )
 
-// workload is pods that wait, all with claims from one template.
+// workload is a number of pending pods with claims from one template.
 type workload struct {
 	namespace, name string
 	replicas        int
@@ -45,7 +45,7 @@ var workloads = []workload{
 		request("gpu", gpuClass, 2, isH100),
 		request("nic", nicClass, 1, ""),
 	}, constraints: []resourceapi.DeviceConstraint{sameNUMA}},
-	// No NUMA node has four GPUs to spare, though many nodes have.
+	// No NUMA node has four free GPUs, though many nodes have.
 	{namespace: "training", name: "pretrain", replicas: 1, requests: []resourceapi.DeviceRequest{
 		request("gpu", gpuClass, 4, isH100),
 		request("nic", nicClass, 1, ""),
