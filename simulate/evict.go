@@ -385,24 +385,52 @@ func (v *victims) cheapest() (*VictimSet, error) {
 	if ok, err := v.suffices(all); !ok || err != nil {
 		return nil, err
 	}
-	costs := make([]float64, len(v.pods))
-	for i := range v.pods {
-		costs[i] = v.pods[i].cost
+	needed, others, err := v.needed(all)
+	if err != nil {
+		return nil, err
+	}
+	if ok, err := v.suffices(needed); ok || err != nil {
+		return v.set(needed, !v.doubts), err
+	}
+	costs := make([]float64, len(others))
+	for i, at := range others {
+		costs[i] = v.pods[at].cost
 	}
 	tried := 0
 	for members := range subsets.ByCost(costs) {
 		if tried++; tried > maxVictimSets {
 			break
 		}
-		ok, err := v.suffices(members)
+		set := slices.Clone(needed)
+		for _, i := range members {
+			set = append(set, others[i])
+		}
+		slices.Sort(set)
+		ok, err := v.suffices(set)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			return v.set(members, !v.doubts), nil
+			return v.set(set, !v.doubts), nil
 		}
 	}
 	return v.reduced(all)
+}
+
+// needed tells the pods apart without each of which the others do not suffice.
+func (v *victims) needed(all []int) (needed, others []int, err error) {
+	for i := range all {
+		ok, err := v.suffices(slices.Delete(slices.Clone(all), i, i+1))
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			others = append(others, i)
+		} else {
+			needed = append(needed, i)
+		}
+	}
+	return needed, others, nil
 }
 
 // reduced gives pods back, the dearest first, as long as the rest suffices.
