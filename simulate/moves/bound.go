@@ -38,17 +38,20 @@ func (e *freeing) bound(ctx context.Context) (int, error) {
 	return max(0, most), nil
 }
 
-// kind is pods that may go and ask for the same: no devices, or a number of devices in one request without anything else.
+// kind is pods that ask for the same. The ask of simple ones is for no devices, or for a number of devices in one request without anything else.
 type kind struct {
 	number int // in finder.kinds
 	pods   []*corev1.Pod
+	// simple is set if the pods ask for nothing but so many units. Asks are how many devices they ask for in each way, at least.
+	simple bool
+	asks   map[string]int64
 	units  int64  // devices of a pod; 1 if it has none
 	none   bool   // no devices
 	ask    string // what they ask for, but for the number of devices and the resources
 	needs  corev1.ResourceList
 }
 
-// kindsOf lists the kinds of pods of which it can be told how many a node takes.
+// kindsOf lists the kinds of pods of which it can be told what they ask for.
 func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 	from := make(map[*corev1.Pod]simulate.Node)
 	for i := range f.pods {
@@ -75,9 +78,12 @@ func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 		if err != nil {
 			return nil, err
 		}
-		if ask, units, simple := plainAsk(pod, claims); found && simple {
-			list = append(list, kind{number: number, pods: shape.Pods, units: units, none: len(claims) == 0, ask: ask, needs: needs(pod)})
+		if !found {
+			continue
 		}
+		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0, needs: needs(pod), asks: asks(pod, claims)}
+		k.ask, k.units, k.simple = plainAsk(pod, claims)
+		list = append(list, k)
 	}
 	return list, nil
 }
@@ -109,25 +115,55 @@ func needs(pod *corev1.Pod) corev1.ResourceList {
 
 // plainAsk is what a pod asks for of devices, if it is for a number of devices that nothing ties together.
 func plainAsk(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) (ask string, units int64, simple bool) {
-	for i := range pod.Spec.ResourceClaims {
-		if pod.Spec.ResourceClaims[i].ResourceClaimTemplateName == nil {
-			return "", 0, false // others may use the claim, too
+	if len(claims) == 0 {
+		ask, _, simple = askFor(pod, nil)
+		return ask, 1, simple && ownClaims(pod)
+	}
+	spec := &claims[0].Spec.Devices
+	if len(claims) > 1 || claims[0].Annotations[extension.Annotation] != "" || len(spec.Requests) != 1 || len(spec.Constraints) > 0 || !ownClaims(pod) {
+		return "", 0, false
+	}
+	return askFor(pod, &spec.Requests[0])
+}
+
+// asks are numbers of devices that a pod asks for, at least, by what it asks for.
+func asks(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) map[string]int64 {
+	all := make(map[string]int64)
+	if !ownClaims(pod) {
+		return all
+	}
+	for _, claim := range claims {
+		if claim.Annotations[extension.Annotation] != "" {
+			continue
+		}
+		for i := range claim.Spec.Devices.Requests {
+			if ask, units, simple := askFor(pod, &claim.Spec.Devices.Requests[i]); simple {
+				all[ask] += units
+			}
 		}
 	}
-	units = 1
-	var request *resourceapi.ExactDeviceRequest
-	if len(claims) > 0 {
-		spec := &claims[0].Spec.Devices
-		if len(claims) > 1 || claims[0].Annotations[extension.Annotation] != "" || len(spec.Requests) != 1 || len(spec.Constraints) > 0 || spec.Requests[0].Exactly == nil {
+	return all
+}
+
+// ownClaims reports whether nobody else uses the claims of a pod.
+func ownClaims(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
+}
+
+// askFor is what a request of a pod is for, and for how many devices. Without a request it is about nodes alone.
+func askFor(pod *corev1.Pod, request *resourceapi.DeviceRequest) (ask string, units int64, simple bool) {
+	var exact *resourceapi.ExactDeviceRequest
+	if request != nil {
+		if request.Exactly == nil {
 			return "", 0, false
 		}
-		request = spec.Requests[0].Exactly.DeepCopy()
-		if request.AllocationMode != resourceapi.DeviceAllocationModeExactCount || request.Capacity != nil || request.AdminAccess != nil {
+		exact = request.Exactly.DeepCopy()
+		if exact.AllocationMode != resourceapi.DeviceAllocationModeExactCount || exact.Capacity != nil || exact.AdminAccess != nil {
 			return "", 0, false
 		}
-		units, request.Count = request.Count, 0
+		units, exact.Count = exact.Count, 0
 	}
-	text, err := json.Marshal([]any{request, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations})
+	text, err := json.Marshal([]any{exact, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations})
 	return string(text), units, err == nil
 }
 
@@ -140,6 +176,9 @@ func demands(kinds []kind) []demand {
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(a.units, b.units) })
 	var list []demand
 	for _, k := range kinds {
+		if !k.simple {
+			continue
+		}
 		at := slices.IndexFunc(list, func(d demand) bool { return d[0].ask == k.ask && d[0].scales(&k) })
 		if at < 0 {
 			list = append(list, demand{k})

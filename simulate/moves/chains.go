@@ -53,7 +53,7 @@ type taken struct {
 
 const (
 	// manyLooks is how many positions are looked at in a domain, manyDomains in how many domains.
-	manyLooks   = 1000
+	manyLooks   = 300
 	manyDomains = 8
 	// atFirst and later are how many nodes with victims a pod may go to, where that is the first step and where it is not.
 	atFirst = 16
@@ -202,15 +202,19 @@ func (c *chains) next(ctx context.Context, at *position) ([]*position, error) {
 	alike := make(map[string]bool)
 	for h, e := 0, 0; len(list) < width && h+e < len(here.victims)+len(elsewhere.victims); {
 		var set *simulate.VictimSet
+		old := false
 		if h < len(here.victims) && (e == len(elsewhere.victims) || here.victims[h].Cost <= elsewhere.victims[e].Cost) {
 			set = &here.victims[h]
 			h++
 		} else {
-			set = &elsewhere.victims[e]
+			set, old = &elsewhere.victims[e], true
 			e++
 		}
+		if old && at.touches(set.Node) || !c.permits(pod, set.Node) {
+			continue
+		}
 		key := c.content(at, set)
-		if alike[key] || !c.permits(pod, set.Node) {
+		if alike[key] {
 			continue
 		}
 		next, err := c.take(ctx, at, pod, set)
@@ -223,6 +227,16 @@ func (c *chains) next(ctx context.Context, at *position) ([]*position, error) {
 		}
 	}
 	return list, nil
+}
+
+// touches reports whether a pod came to a node.
+func (at *position) touches(node simulate.Node) bool {
+	for t := at.last; t != nil; t = t.before {
+		if t.node == node {
+			return true
+		}
+	}
+	return false
 }
 
 // permits reports whether a pod may go to a node as far as the domain is concerned.
@@ -285,15 +299,14 @@ func (c *chains) offers(ctx context.Context, at *position, pod int) (here, elsew
 	if err != nil {
 		return nil, nil, err
 	}
-	touched, moved := sets.New[simulate.Node](), sets.New[*corev1.Pod]()
+	moved := sets.New[*corev1.Pod]()
 	var names []string
 	for t := at.last; t != nil; t = t.before {
-		touched.Insert(t.node)
 		names = append(names, t.node.Name())
 		moved.Insert(c.pod(t.pod))
 	}
 	here = new(offers)
-	if len(touched) > 0 {
+	if len(names) > 0 {
 		on := simulate.Real(func(node *corev1.Node) bool { return slices.Contains(names, node.Name) })
 		if here, err = c.offersOn(ctx, at.state, kind, on, moved); err != nil {
 			return nil, nil, err
@@ -302,13 +315,11 @@ func (c *chains) offers(ctx context.Context, at *position, pod int) (here, elsew
 	}
 	elsewhere = new(offers)
 	for _, node := range all.free {
-		if len(elsewhere.free) < fewFree && !touched.Has(node) && c.permits(pod, node) {
+		if len(elsewhere.free) < fewFree && !at.touches(node) && c.permits(pod, node) {
 			elsewhere.free = append(elsewhere.free, node)
 		}
 	}
-	if len(here.free)+len(elsewhere.free) == 0 {
-		elsewhere.victims = slices.DeleteFunc(slices.Clone(all.victims), func(set simulate.VictimSet) bool { return touched.Has(set.Node) })
-	}
+	elsewhere.victims = all.victims
 	return here, elsewhere, nil
 }
 

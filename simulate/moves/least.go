@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -28,18 +29,20 @@ func (f *finder) least(ctx context.Context, domains []domain) (bound float64, pr
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, d := range f.wantedDemands(kinds) {
-		r, err := f.relax(ctx, d)
+	for _, q := range f.wantedRequests(kinds) {
+		r, err := f.relax(ctx, &q)
 		if err != nil {
 			return 0, nil, err
 		}
 		if r == nil {
 			continue
 		}
-		total, of := r.bound()
+		total, of := r.boundIn(domains)
 		bound = max(bound, total*(1-slack*slack)) // additions are not exact
-		for i := range d {
-			prices[d[i].number] = of[r.size(&d[i])]
+		for kind, size := range r.size {
+			if size >= 0 {
+				prices[kind] = max(prices[kind], of[size])
+			}
 		}
 	}
 	all := 0.0
@@ -161,39 +164,65 @@ func take(ctx context.Context, state *simulate.State, shape *simulate.Shape, nod
 	return pods, true, nil
 }
 
-// wantedDemands lists what wanted pods ask for as numbers of devices, each with all kinds of pods that ask for the same devices.
-func (f *finder) wantedDemands(kinds []kind) []demand {
-	var list []demand
-	for _, k := range kinds {
-		known := slices.ContainsFunc(list, func(d demand) bool { return d[0].ask == k.ask })
-		if known || k.none || !slices.Contains(f.wantedKinds, k.number) {
+// request is what wanted pods ask for as a number of devices, with all kinds of pods that ask for the same devices.
+type request struct {
+	ask    string
+	number map[int]int // by kind: devices of a pod
+	unit   *kind       // that asks for fewest of them, and for nothing else
+}
+
+// wantedRequests lists what the wanted pods ask for.
+func (f *finder) wantedRequests(kinds []kind) []request {
+	var list []request
+	for _, wanted := range kinds {
+		if !slices.Contains(f.wantedKinds, wanted.number) {
 			continue
 		}
-		d := slices.DeleteFunc(slices.Clone(kinds), func(other kind) bool { return other.ask != k.ask })
-		slices.SortStableFunc(d, func(a, b kind) int { return cmp.Compare(a.units, b.units) })
-		list = append(list, d)
+		for _, ask := range slices.Sorted(maps.Keys(wanted.asks)) {
+			if slices.ContainsFunc(list, func(r request) bool { return r.ask == ask }) {
+				continue
+			}
+			r := request{ask: ask, number: make(map[int]int)}
+			for i := range kinds {
+				k := &kinds[i]
+				if n, found := k.asks[ask]; found {
+					r.number[k.number] = int(n)
+					if k.simple && (r.unit == nil || k.units < r.unit.units) {
+						r.unit = k
+					}
+				}
+			}
+			if r.unit != nil {
+				list = append(list, r)
+			}
+		}
 	}
 	return list
 }
 
-// relax makes numbers of the question about a demand. It returns nil if that cannot be done.
-func (f *finder) relax(ctx context.Context, d demand) (*relaxed, error) {
-	r := new(relaxed)
-	for i := range d {
-		r.sizes = append(r.sizes, int(d[i].units))
+// numbers are a relaxed question with where its numbers come from.
+type numbers struct {
+	relaxed
+	size  []int                 // by kind: the position in sizes of those that move, or -1
+	class map[simulate.Node]int // positions in nodes
+}
+
+// relax makes numbers of the question about a request. It returns nil if that cannot be done.
+func (f *finder) relax(ctx context.Context, q *request) (*numbers, error) {
+	r := &numbers{size: slices.Repeat([]int{-1}, len(f.kinds)), class: make(map[simulate.Node]int)}
+	r.sizes = slices.Compact(slices.Sorted(maps.Values(q.number)))
+	r.moving = len(r.sizes)
+	for kind, n := range q.number {
+		r.size[kind] = slices.Index(r.sizes, n)
 	}
-	r.sizes = slices.Compact(r.sizes)
+	r.sizes = append(r.sizes, r.sizes...)
 	r.wanted = make([]int, len(r.sizes))
-	size := slices.Repeat([]int{-1}, len(f.kinds)) // by kind
-	for i := range d {
-		size[d[i].number] = r.size(&d[i])
-	}
-	for _, number := range f.wantedKinds {
-		if size[number] >= 0 {
-			r.wanted[size[number]]++
+	for _, kind := range f.wantedKinds {
+		if size := r.size[kind]; size >= 0 {
+			r.wanted[r.moving+size]++
 		}
 	}
-	l := &loader{finder: f, unit: &d[0], plain: make(map[simulate.RoomDevices]bool)}
+	l := &loader{finder: f, request: q, apart: make(map[simulate.RoomDevices]bool)}
 	at := make(map[string]int)
 	for _, node := range f.nodes {
 		next, plain, err := l.load(ctx, node)
@@ -201,40 +230,63 @@ func (f *finder) relax(ctx context.Context, d demand) (*relaxed, error) {
 			return nil, err
 		}
 		for i := range next.pods {
-			next.pods[i].size = size[f.pods[f.movable[node][i]].kind]
+			next.pods[i].size = r.size[f.pods[f.movable[node][i]].kind]
 		}
+		next.pods = slices.DeleteFunc(next.pods, func(pod leaver) bool { return pod.devices == 0 })
 		slices.SortFunc(next.pods, func(a, b leaver) int {
 			return cmp.Or(cmp.Compare(a.devices, b.devices), cmp.Compare(a.size, b.size), cmp.Compare(a.cost, b.cost))
 		})
-		next.pods = slices.DeleteFunc(next.pods, func(pod leaver) bool { return pod.devices == 0 })
 		key := fmt.Sprint(next.free, next.pods)
-		if i, known := at[key]; known {
-			r.nodes[i].count++
-			continue
+		i, known := at[key]
+		if !known {
+			i, at[key] = len(r.nodes), len(r.nodes)
+			r.nodes = append(r.nodes, next)
 		}
-		at[key] = len(r.nodes)
-		r.nodes = append(r.nodes, next)
+		r.nodes[i].count++
+		r.class[node] = i
 	}
 	return r, nil
 }
 
-// size is the position of what a kind asks for.
-func (r *relaxed) size(k *kind) int { return slices.Index(r.sizes, int(k.units)) }
+// priced is for how many domains the bound by prices is found. Of more, it is that of a domain with all nodes.
+const priced = 64
 
-// loader reads what nodes have for the pods of a demand.
+// boundIn is the least bound of all domains, with the prices of that.
+func (r *numbers) boundIn(domains []domain) (least float64, prices []float64) {
+	least = math.Inf(1)
+	start, tries := make([]float64, len(r.sizes)), manyPrices
+	if len(domains) > priced {
+		domains = []domain{slices.Collect(maps.Keys(r.class))}
+	}
+	prices = start
+	for _, d := range domains {
+		for i := range r.nodes {
+			r.nodes[i].home = 0
+		}
+		for _, node := range d {
+			r.nodes[r.class[node]].home++
+		}
+		bound, of := r.bound(start, tries)
+		if start, tries = of, manyPrices/4; bound < least {
+			least, prices = bound, of
+		}
+	}
+	return least, prices
+}
+
+// loader reads what nodes have for the pods of a request.
 type loader struct {
 	*finder
-	unit *kind // of the demand, the one that asks for least
-	// plain has nodes without pods that may leave: whether devices are apart, so that taking one takes nothing of another.
-	plain map[simulate.RoomDevices]bool
+	*request
+	// apart has nodes without pods that may leave: whether taking one of their devices takes nothing of another.
+	apart map[simulate.RoomDevices]bool
 }
 
 // load reads what a node has free, and how many devices are free without each of its pods. It is not plain if that cannot be added up.
 func (l *loader) load(ctx context.Context, node simulate.Node) (n loaded, plain bool, err error) {
-	shape := l.kinds[l.unit.number]
-	list := l.movable[node]
+	unit := l.kinds[l.unit.number]
 	before, sum := freeDevices(l.state, node), 0
-	for _, i := range list {
+	for _, i := range l.movable[node] {
 		free, err := l.without(node, i)
 		if err != nil {
 			return n, false, err
@@ -249,21 +301,35 @@ func (l *loader) load(ctx context.Context, node simulate.Node) (n loaded, plain 
 	}
 	empty := l.scratch.State()
 	all := freeDevices(empty, node)
-	most, sure, err := take(ctx, empty, shape, node, all+1)
+	most, sure, err := take(ctx, empty, unit, node, all+1)
 	if err != nil || !sure {
 		return n, false, err
 	}
-	n.count = 1
 	if most == 0 {
-		n.pods = nil // no pod of the demand gets anything here, whoever leaves
-		return n, true, nil
+		n.pods = nil
+		none, err := l.none(ctx, empty, node)
+		return n, none, err
 	}
-	if plain, err = l.apart(ctx, node, most); err != nil || !plain || all != before+sum {
+	if plain, err = l.isApart(ctx, node, most); err != nil || !plain {
 		return n, false, err
 	}
-	units, sure, err := take(ctx, l.state, shape, node, all+1)
+	if all != before+sum {
+		n.pods, n.free = nil, most*int(l.unit.units)+int(l.unit.units)-1 // as if all pods had left, for nothing
+		return n, true, nil
+	}
+	units, sure, err := take(ctx, l.state, unit, node, all+1)
 	n.free = units*int(l.unit.units) + int(l.unit.units) - 1
 	return n, sure, err
+}
+
+// none reports whether no pods that ask for the devices get some on an empty node.
+func (l *loader) none(ctx context.Context, empty *simulate.State, node simulate.Node) (bool, error) {
+	for kind := range l.number {
+		if pods, sure, err := take(ctx, empty, l.kinds[kind], node, 1); pods > 0 || !sure || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // without is how many devices of a node are free without one of its pods.
@@ -276,13 +342,13 @@ func (l *loader) without(node simulate.Node, pod int) (int, error) {
 	return freeDevices(l.scratch.State(), node), nil
 }
 
-// apart reports whether the pods that ask for least take devices of an empty node of which nothing else is a part. As many of them get some.
-func (l *loader) apart(ctx context.Context, node simulate.Node, most int) (bool, error) {
+// isApart reports whether the pods that ask for least take devices of an empty node of which nothing else is a part. As many of them get some.
+func (l *loader) isApart(ctx context.Context, node simulate.Node, most int) (bool, error) {
 	room, err := l.scratch.State().Room(node)
 	if err != nil {
 		return false, err
 	}
-	if known, found := l.plain[room.Devices()]; found {
+	if known, found := l.apart[room.Devices()]; found {
 		return known, nil
 	}
 	free := freeDevices(l.scratch.State(), node)
@@ -296,7 +362,7 @@ func (l *loader) apart(ctx context.Context, node simulate.Node, most int) (bool,
 		apart = apart && result.All() && free-now == int(l.unit.units)
 		free = now
 	}
-	l.plain[room.Devices()] = apart
+	l.apart[room.Devices()] = apart
 	return apart, nil
 }
 

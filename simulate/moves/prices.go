@@ -15,16 +15,18 @@ import (
 // pay for their places, less what it costs to make the others move and to pay for theirs, is most. What the wanted pods pay, less what
 // all nodes earn, is then at most what the cheapest answer costs, whatever the prices are: a Lagrangian bound.
 type relaxed struct {
-	sizes  []int // devices of a pod, ascending
+	// sizes are numbers of devices that pods ask for: first of those that move, then of the wanted ones.
+	sizes  []int
+	moving int   // how many sizes are of those that move
 	wanted []int // by size: how many wanted pods
 	nodes  []loaded
 }
 
-// loaded is what some nodes that are alike have free, and which pods may leave them.
+// loaded is what some nodes that are alike have free, and which pods may leave them. Wanted pods may come to some of them.
 type loaded struct {
-	count int
-	free  int
-	pods  []leaver
+	count, home int
+	free        int
+	pods        []leaver
 }
 
 // leaver is a pod that may leave a node.
@@ -37,13 +39,12 @@ type leaver struct {
 // manyPrices is how many prices are tried.
 const manyPrices = 300
 
-// bound looks for prices with which the bound is highest.
-func (r *relaxed) bound() (best float64, prices []float64) {
-	now := make([]float64, len(r.sizes))
-	prices = slices.Clone(now)
+// bound looks for prices with which the bound is highest, from some prices on.
+func (r *relaxed) bound(prices []float64, tries int) (best float64, _ []float64) {
+	now := slices.Clone(prices)
 	e := &earnings{relaxed: r}
 	ahead, failed := 1.0, 0
-	for range manyPrices {
+	for range tries {
 		bound, slope := e.at(now)
 		if bound > best {
 			if bound > best+ahead/4 {
@@ -74,9 +75,14 @@ func (r *relaxed) bound() (best float64, prices []float64) {
 // earnings finds what nodes earn at some prices.
 type earnings struct {
 	*relaxed
-	worth []float64 // by devices: what pods pay that come, at most
-	last  []int     // by devices: the size of one of them, -1 for none
-	costs []float64 // by pods, and devices that are free without them: what that costs at least
+	home, away incomes
+	costs      []float64 // by pods, and devices that are free without them: what that costs at least
+}
+
+// incomes are what pods pay that come, at most, by devices.
+type incomes struct {
+	worth []float64
+	last  []int // the size of one of them, -1 for none
 }
 
 // at is the bound at some prices, and by size how many more pods want a place than get one.
@@ -86,44 +92,47 @@ func (e *earnings) at(prices []float64) (bound float64, slope []float64) {
 		slope[k] = float64(e.wanted[k])
 		bound += slope[k] * price
 	}
-	e.come(prices)
+	most := 0
 	for i := range e.nodes {
-		bound -= e.node(&e.nodes[i], prices, slope)
+		most = max(most, e.nodes[i].free+e.nodes[i].leaving())
+	}
+	e.home.read(most, e.sizes, prices)
+	e.away.read(most, e.sizes[:e.moving], prices)
+	for i := range e.nodes {
+		l := &e.nodes[i]
+		e.leave(l, prices)
+		bound -= e.earned(l, &e.home, l.home, slope) + e.earned(l, &e.away, l.count-l.home, slope)
 	}
 	return bound, slope
 }
 
-// come finds out what pods that come to so many devices pay at most.
-func (e *earnings) come(prices []float64) {
-	most := 0
-	for i := range e.nodes {
-		all := e.nodes[i].free
-		for _, pod := range e.nodes[i].pods {
-			all += pod.devices
-		}
-		most = max(most, all)
-	}
-	e.worth, e.last = slices.Grow(e.worth[:0], most+1)[:most+1], slices.Grow(e.last[:0], most+1)[:most+1]
-	for n := range e.worth {
-		e.worth[n], e.last[n] = 0, -1
+// read finds out what pods of some sizes pay.
+func (c *incomes) read(most int, sizes []int, prices []float64) {
+	c.worth, c.last = slices.Grow(c.worth[:0], most+1)[:most+1], slices.Grow(c.last[:0], most+1)[:most+1]
+	for n := range c.worth {
+		c.worth[n], c.last[n] = 0, -1
 		if n > 0 {
-			e.worth[n], e.last[n] = e.worth[n-1], -1
+			c.worth[n] = c.worth[n-1]
 		}
-		for k, size := range e.sizes {
-			if size <= n && e.worth[n-size]+prices[k] > e.worth[n] {
-				e.worth[n], e.last[n] = e.worth[n-size]+prices[k], k
+		for k, size := range sizes {
+			if size <= n && c.worth[n-size]+prices[k] > c.worth[n] {
+				c.worth[n], c.last[n] = c.worth[n-size]+prices[k], k
 			}
 		}
 	}
 }
 
-// node is what some nodes earn, and changes the slope by the pods that come and leave.
-func (e *earnings) node(l *loaded, prices, slope []float64) float64 {
-	gain := 0
+// leaving is how many devices are free without the pods of a node.
+func (l *loaded) leaving() (devices int) {
 	for _, pod := range l.pods {
-		gain += pod.devices
+		devices += pod.devices
 	}
-	width := gain + 1
+	return devices
+}
+
+// leave finds out what it costs that pods leave a node.
+func (e *earnings) leave(l *loaded, prices []float64) {
+	width := l.leaving() + 1
 	size := (len(l.pods) + 1) * width
 	e.costs = slices.Grow(e.costs[:0], size)[:size]
 	for n := range width {
@@ -132,25 +141,32 @@ func (e *earnings) node(l *loaded, prices, slope []float64) float64 {
 	e.costs[0] = 0
 	for i, pod := range l.pods {
 		before, after := e.costs[i*width:(i+1)*width], e.costs[(i+1)*width:(i+2)*width]
-		cost := e.leaves(&pod, prices)
+		cost := pod.cost
+		if pod.size >= 0 {
+			cost += prices[pod.size]
+		}
 		for n := range width {
 			after[n] = min(before[n], before[max(0, n-pod.devices)]+cost)
 		}
 	}
+}
+
+// earned is what as many nodes earn, and changes the slope by the pods that come and leave.
+func (e *earnings) earned(l *loaded, c *incomes, count int, slope []float64) float64 {
+	width := l.leaving() + 1
 	costs := e.costs[len(l.pods)*width:]
 	best, freed := 0.0, -1
 	for n := range width {
-		if earned := e.worth[l.free+n] - costs[n]; earned > best {
+		if earned := c.worth[l.free+n] - costs[n]; count > 0 && earned > best {
 			best, freed = earned, n
 		}
 	}
 	if freed < 0 {
 		return 0
 	}
-	count := float64(l.count)
 	for n := l.free + freed; n > 0; {
-		if k := e.last[n]; k >= 0 {
-			slope[k] -= count
+		if k := c.last[n]; k >= 0 {
+			slope[k] -= float64(count)
 			n -= e.sizes[k]
 			continue
 		}
@@ -163,16 +179,8 @@ func (e *earnings) node(l *loaded, prices, slope []float64) float64 {
 		}
 		n = max(0, n-pod.devices)
 		if pod.size >= 0 {
-			slope[pod.size] += count
+			slope[pod.size] += float64(count)
 		}
 	}
-	return best * count
-}
-
-// leaves is what it costs that a pod leaves.
-func (e *earnings) leaves(pod *leaver, prices []float64) float64 {
-	if pod.size < 0 {
-		return pod.cost
-	}
-	return pod.cost + prices[pod.size]
+	return best * float64(count)
 }

@@ -11,19 +11,19 @@ import (
 )
 
 // leaving enumerates which pods leave a relaxed question's nodes.
-func (r *relaxed) leaving(node int, cost float64, free, waiting []int, best *float64) {
+func (r *relaxed) leaving(node int, cost float64, free, wanted, others []int, best *float64) {
 	if cost >= *best {
 		return
 	}
 	if node == len(r.nodes) {
-		if r.placed(slices.Clone(free), waiting) {
+		if r.placed(slices.Clone(free), wanted, others) {
 			*best = cost
 		}
 		return
 	}
 	l := &r.nodes[node]
 	for members := range 1 << len(l.pods) {
-		now, then, list := l.free, cost, slices.Clone(waiting)
+		now, then, list := l.free, cost, slices.Clone(others)
 		for i, pod := range l.pods {
 			if members>>i&1 == 1 {
 				now, then = now+pod.devices, then+pod.cost
@@ -32,29 +32,29 @@ func (r *relaxed) leaving(node int, cost float64, free, waiting []int, best *flo
 				}
 			}
 		}
-		r.leaving(node+1, then, append(slices.Clip(free), now), list, best)
+		r.leaving(node+1, then, append(slices.Clip(free), now), wanted, list, best)
 	}
 }
 
-// placed reports whether pods of some sizes fit on nodes with so many devices free, the largest first.
-func (r *relaxed) placed(free, waiting []int) bool {
-	if len(waiting) == 0 {
+// placed reports whether pods of some sizes fit on nodes with so many devices free, the wanted ones on those that they may come to.
+func (r *relaxed) placed(free, wanted, others []int) bool {
+	list, home := &others, false
+	if len(wanted) > 0 {
+		list, home = &wanted, true
+	} else if len(others) == 0 {
 		return true
 	}
-	waiting = slices.Clone(waiting)
-	slices.Sort(waiting)
-	last := len(waiting) - 1
-	tried := make(map[int]bool)
+	size := (*list)[0]
+	*list = (*list)[1:]
 	for i, n := range free {
-		if n < waiting[last] || tried[n] {
+		if n < size || home && r.nodes[i].home == 0 {
 			continue
 		}
-		tried[n] = true
-		free[i] -= waiting[last]
-		if r.placed(free, waiting[:last]) {
+		free[i] -= size
+		if r.placed(free, wanted, others) {
 			return true
 		}
-		free[i] += waiting[last]
+		free[i] += size
 	}
 	return false
 }
@@ -64,9 +64,9 @@ func TestPricesLikeEnumeration(t *testing.T) {
 	possible, near := 0, 0
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 17))
-		r := &relaxed{sizes: []int{1, 2, 4}, wanted: []int{0, random.IntN(2), 1 + random.IntN(2)}}
+		r := &relaxed{sizes: []int{1, 2, 4, 2, 4}, moving: 3, wanted: []int{0, 0, 0, random.IntN(2), 1 + random.IntN(2)}}
 		for range 2 + random.IntN(3) {
-			l := loaded{count: 1, free: random.IntN(3)}
+			l := loaded{count: 1, home: min(1, random.IntN(4)), free: random.IntN(3)}
 			for range random.IntN(4) {
 				pod := leaver{size: random.IntN(3), cost: float64(1 + random.IntN(3))}
 				pod.devices = r.sizes[pod.size]
@@ -77,13 +77,13 @@ func TestPricesLikeEnumeration(t *testing.T) {
 			}
 			r.nodes = append(r.nodes, l)
 		}
-		var waiting []int
+		var wanted []int
 		for size, n := range r.wanted {
-			waiting = append(waiting, slices.Repeat([]int{r.sizes[size]}, n)...)
+			wanted = append(wanted, slices.Repeat([]int{r.sizes[size]}, n)...)
 		}
 		least := math.Inf(1)
-		r.leaving(0, 0, nil, waiting, &least)
-		bound, _ := r.bound()
+		r.leaving(0, 0, nil, wanted, nil, &least)
+		bound, _ := r.bound(make([]float64, len(r.sizes)), manyPrices)
 		if bound > least+1e-9 {
 			t.Fatalf("seed %d: the bound is %v, by enumeration it costs %v: %+v", seed, bound, least, r)
 		}
@@ -95,7 +95,7 @@ func TestPricesLikeEnumeration(t *testing.T) {
 		}
 	}
 	t.Logf("of %d questions with an answer, the bound is near it for %d", possible, near)
-	if possible < 80 || near < possible*9/10 {
+	if possible < 70 || near < possible*9/10 {
 		t.Errorf("of %d questions with an answer, the bound is near it for %d", possible, near)
 	}
 }
