@@ -159,6 +159,32 @@ func TestListFails(t *testing.T) {
 	}
 }
 
+// A claim may be allocated, be released, or be gone between the list and the question whether it is in flight. What it is then counts.
+func TestListIsBehind(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *cluster)
+		want   []string
+	}{
+		"as listed":             {func(c *cluster) { c.put("a", "a", "") }, []string{"1"}},
+		"gone":                  {func(c *cluster) { delete(c.claims, "a") }, []string{"1"}},
+		"allocated once more":   {func(c *cluster) { c.put("a", "a", "2") }, []string{"1", "2"}},
+		"in flight":             {func(c *cluster) { c.pending["a"] = allocation("3") }, []string{"1", "3"}},
+		"another one, and idle": {func(c *cluster) { c.put("a", "later", "") }, []string{"1"}},
+	} {
+		c := newCluster()
+		list := []*resourceapi.ResourceClaim{c.put("a", "a", "0"), c.put("b", "b", "1")}
+		m := New(inOrder{c, &list}, pools.Gates{})
+		if got, want := inUse(t, m), []string{"0", "1"}; !slices.Equal(got, want) {
+			t.Fatalf("%v in use, want %v", got, want)
+		}
+		list[0] = c.put("a", "a", "")
+		test.change(c)
+		if got := inUse(t, m); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v in use, want %v", name, got, test.want)
+		}
+	}
+}
+
 // A first list is recorded at once, but for one that has a claim twice: there the last one counts, as in later lists.
 func TestFirstListHasClaimTwice(t *testing.T) {
 	c := newCluster()
@@ -266,12 +292,33 @@ func TestClaimsChangedInPlace(t *testing.T) {
 		{func() { claim.Status.Allocation = allocation("2") }, []string{"2"}},
 		{func() { claim.Status.Allocation.Devices = allocation("3").Devices }, []string{"3"}},
 		{func() { claim.UID = "b" }, []string{"3"}},
+		{func() { claim.Status.Allocation = nil }, nil},
+		{func() { claim.Status.Allocation = allocation("5") }, []string{"5"}},
 		{func() { claim.Status.Allocation = nil; c.put("z", "z", "4") }, []string{"4"}},
 	} {
 		test.change()
 		if got := inUse(t, m); !slices.Equal(got, test.want) {
 			t.Errorf("%v in use, want %v", got, test.want)
 		}
+	}
+}
+
+// A claim that becomes another one in place holds what it held, on behalf of somebody else.
+func TestClaimReplacedInPlace(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	claim := c.put("a", "a", "1")
+	seen := make(map[uint64]types.UID)
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		claim.UID = uid
+		view, err := m.Observe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, known := seen[view.Held]; known {
+			t.Errorf("claim %s holds the same as claim %s", uid, other)
+		}
+		seen[view.Held] = uid
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
@@ -211,4 +212,29 @@ func TestEvicted(t *testing.T) {
 	w.expect("for a pod that never preempts", w.begin(p, pod, false).Evicted(info), -1)
 	pod.Spec.PreemptionPolicy, pod.Spec.Priority = nil, ptr.To[int32](1)
 	w.expect("for a pod of the lowest priority", w.begin(p, pod, false).Evicted(info), -1)
+}
+
+// On the node to which a pod is nominated, what nobody needs any more comes free besides what pods of lower priority hold, and there only:
+// whichever node is asked about first.
+func TestEvictedWhereDevicesComeFree(t *testing.T) {
+	w, modified := newWorld(t, 1), false
+	w.runs("low", 1, 0)
+	w.runs("ended", 9, 1).Status.Phase = corev1.PodSucceeded
+	w.runs("high", 9, 2)
+	elsewhere := podOf("elsewhere", "of-low")
+	elsewhere.Spec.NodeName, elsewhere.Spec.Priority = w.nodes[1].Name, ptr.To[int32](1)
+	w.pods = append(w.pods, elsewhere)
+	pod := podOf("p", "wanted")
+	pod.Spec.Priority, pod.Status.NominatedNodeName = ptr.To[int32](5), w.nodes[0].Name
+	for _, order := range [][]int{{0, 1, 0}, {1, 0, 1}} {
+		p := w.preemption(&modified)
+		p.Snapshot = func() fwk.SharedLister { return internalcache.NewSnapshot(w.pods, w.nodes) }
+		for range 2 { // two cycles
+			c := w.begin(p, pod, false)
+			for _, node := range order {
+				want := []int{1, 2}[node]
+				w.expect(fmt.Sprintf("order %v, node %d", order, node), c.Evicted(w.withPods(w.nodes[node])), want)
+			}
+		}
+	}
 }

@@ -13,9 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
 	"github.com/dray-project/dray/schedplugin/config"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
 // Pods by the thousand do not write more than the limits allow, and what was held back is
@@ -56,6 +58,53 @@ func TestEventsAreLimited(t *testing.T) {
 	}
 	if admitted != 10_500 {
 		t.Errorf("%d events of pods whose situation does not change, want one for each", admitted)
+	}
+}
+
+// counted is how many Events were written, and held back, as the endpoint says.
+func counted(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]float64)
+	for _, family := range families {
+		if family.GetName() == "dray_events_total" {
+			for _, metric := range family.GetMetric() {
+				counts[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return counts
+}
+
+// Events are counted as they are written or held back. What is not new is neither.
+func TestEventsAreCounted(t *testing.T) {
+	metrics.Register()
+	n := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, config.EventLimits{
+		QPS: 0.001, Burst: 3, PodBurst: 2, PodPeriod: &metav1.Duration{Duration: time.Hour},
+	})
+	for _, test := range []struct {
+		what, pod        string
+		kind             uint64
+		written, limited float64
+	}{
+		{"the first", "p", 1, 1, 0},
+		{"nothing new", "p", 1, 0, 0},
+		{"something new", "p", 2, 1, 0},
+		{"too much about a pod", "p", 3, 0, 1},
+		{"another pod", "q", 3, 1, 0},
+		{"too much about all pods", "r", 3, 0, 1},
+	} {
+		before := counted(t)
+		if got := n.admit(types.UID(test.pod), test.kind); got != (test.written > 0) {
+			t.Errorf("%s: written %t", test.what, got)
+		}
+		after := counted(t)
+		if written, limited := after["written"]-before["written"], after["limited"]-before["limited"]; written != test.written || limited != test.limited {
+			t.Errorf("%s: %v written and %v held back, want %v and %v", test.what, written, limited, test.written, test.limited)
+		}
 	}
 }
 
