@@ -106,10 +106,13 @@ type MemoryOptions struct {
 	States int
 	// Answers is how many answers are kept about one state. The default is 1,024, the least 32.
 	Answers int
+	// Total is how many states and answers are kept of all nodes together. The default is 1,048,576, which takes about
+	// 200 MB.
+	Total int
 }
 
 // usualMemory has the defaults. Tests change them.
-var usualMemory = MemoryOptions{Questions: 1 << 15, Kinds: 1 << 12, Nodes: 1 << 17, States: 1 << 16, Answers: 1 << 10}
+var usualMemory = MemoryOptions{Questions: 1 << 15, Kinds: 1 << 12, Nodes: 1 << 17, States: 1 << 16, Answers: 1 << 10, Total: 1 << 20}
 
 // withDefaults has defaults for what is not set, and no bounds that are off.
 func (o MemoryOptions) withDefaults() MemoryOptions {
@@ -121,7 +124,7 @@ func (o MemoryOptions) withDefaults() MemoryOptions {
 		usually int
 	}{
 		{&o.Questions, usualMemory.Questions}, {&o.Kinds, usualMemory.Kinds},
-		{&o.Nodes, usualMemory.Nodes}, {&o.States, usualMemory.States}, {&o.Answers, usualMemory.Answers},
+		{&o.Nodes, usualMemory.Nodes}, {&o.States, usualMemory.States}, {&o.Answers, usualMemory.Answers}, {&o.Total, usualMemory.Total},
 	} {
 		if *bound.of <= 0 {
 			*bound.of = bound.usually
@@ -131,7 +134,7 @@ func (o MemoryOptions) withDefaults() MemoryOptions {
 }
 
 func (o MemoryOptions) bounds() onenode.Bounds {
-	return onenode.Bounds{Questions: o.Questions, Nodes: o.Nodes, States: o.States, Answers: o.Answers}
+	return onenode.Bounds{Questions: o.Questions, Nodes: o.Nodes, States: o.States, Answers: o.Answers, Total: o.Total}
 }
 
 // NodeFit is a rule about pods and nodes, whatever devices and resources the nodes have. The zero value is

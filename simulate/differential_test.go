@@ -242,7 +242,7 @@ type game struct {
 }
 
 // memories are what simulations have that are played: the usual one, none, and one that forgets all the time.
-var memories = []simulate.MemoryOptions{{}, {Off: true}, {Questions: 1, Kinds: 1, Nodes: 1, States: 1, Answers: 1}}
+var memories = []simulate.MemoryOptions{{}, {Off: true}, {Questions: 1, Kinds: 1, Nodes: 1, States: 1, Answers: 1, Total: 1}, {Total: 1}, {Total: 20}}
 
 func play(t *testing.T, seed uint64, options allocator.Options, allocate alloctest.Allocator, seen map[string]int) {
 	g := &game{T: t, seed: seed, options: simulate.Options{Topology: options.Topology, Memory: memories[seed%uint64(len(memories))]}, rand: rand.New(rand.NewPCG(seed, 15)), seen: seen}

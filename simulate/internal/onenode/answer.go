@@ -41,9 +41,9 @@ type Answer struct {
 	question *Question
 	from     *State
 	next     atomic.Pointer[State]
-	// ahead are the outcomes about the states that follow if the same is asked again and again, as far as they were found
+	// ahead are the answers about the states that follow if the same is asked again and again, as far as they were found
 	// out with this one.
-	ahead []outcome
+	ahead []decision
 	// room is how often more the same fits after another, plus one; zero if unknown.
 	room atomic.Int64
 }
@@ -53,6 +53,26 @@ type Taken struct {
 	Own    []Holding // of the node
 	Shared []SharedHolding
 }
+
+// decision is what an answer says, whatever it is about.
+type decision struct {
+	verdict Verdict
+	literal bool
+	err     error
+	taken   *Taken
+	bound   []BoundTo
+}
+
+func (a *Answer) decision() decision {
+	return decision{a.Verdict, a.literal, a.Err, a.Taken, a.Bound}
+}
+
+func (d *decision) answer() *Answer {
+	return &Answer{Verdict: d.verdict, literal: d.literal, Err: d.err, Taken: d.taken, Bound: d.bound}
+}
+
+// weight is how many answers it stands for.
+func (a *Answer) weight() int { return 1 + len(a.ahead) }
 
 // outcome is what the allocator said.
 type outcome struct {
@@ -98,8 +118,7 @@ func (a *Answer) Next() *State {
 	}
 	next := a.from.Change(a.Own, true)
 	if len(a.ahead) > 0 {
-		c := next.content
-		following := newAnswer(c.readSet.gates, a.ahead[0], c.example, nil)
+		following := a.ahead[0].answer()
 		following.question, following.ahead = a.question, a.ahead[1:]
 		if room := a.room.Load(); room > 0 {
 			following.room.Store(room - 1)
@@ -187,7 +206,7 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 	case c.Budget <= 0:
 		return Spent, nil
 	default:
-		if k.bounds.Answers == 0 {
+		if k.bounds.Answers == 0 || k.bounds.Total == 0 {
 			ahead = 0 // they would be forgotten
 		}
 		if a, err = k.searchAhead(c, s, q, ahead); err != nil {
@@ -201,20 +220,25 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 // searchAhead asks the allocator.
 func (k *Asker) searchAhead(c *Call, s *State, q *Question, ahead int64) (*Answer, error) {
 	r := s.content.snapshot()
-	var found []outcome
+	var first *Answer
 	for o, err := range q.Problem.Repeat(c.Context, r.state(k.usage(s)), r.node) {
 		if c.Context.Err() != nil {
 			return nil, context.Cause(c.Context)
 		}
-		found = append(found, outcome{o, unnamed(err)})
-		c.spend(found[len(found)-1])
+		found := outcome{o, unnamed(err)}
+		c.spend(found)
+		a := newAnswer(k.gates, found, s.content.example, nil)
+		if first == nil {
+			first = a
+		} else {
+			first.ahead = append(first.ahead, a.decision()) // the outcome refers to all of the search
+		}
 		if ahead--; ahead < 0 || c.Budget <= 0 {
 			break
 		}
 	}
-	a := newAnswer(k.gates, found[0], s.content.example, nil)
-	a.ahead = slices.Clip(found[1:])
-	return a, nil
+	first.ahead = slices.Clip(first.ahead)
+	return first, nil
 }
 
 func (c *Call) spend(o outcome) {
@@ -267,6 +291,13 @@ func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools
 	}
 	results := assignment.Results()
 	a.Taken = new(Taken)
+	if shared == nil {
+		devices := 0
+		for claim := range results {
+			devices += len(results[claim].Devices.Results)
+		}
+		a.Own = make([]Holding, 0, devices) // there are many answers
+	}
 	a.Bound = make([]BoundTo, len(results))
 	for claim := range results {
 		bound := &a.Bound[claim]
@@ -298,8 +329,14 @@ func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools
 			}
 		}
 	}
+	if len(a.Bound) <= len(boundToNode) && !slices.ContainsFunc(a.Bound, func(b BoundTo) bool { return !b.Node }) {
+		a.Bound = boundToNode[:len(a.Bound):len(a.Bound)]
+	}
 	return a
 }
+
+// boundToNode is what most answers have.
+var boundToNode = slices.Repeat([]BoundTo{{Node: true}}, 4)
 
 // Room is how many more pods that ask a question fit on a node, one after the other, up to most of them. Doubt is
 // set if the next one is undecided; the answer about it, if there is one, is next. Beyond most nobody is asked.
@@ -328,9 +365,9 @@ func (k *Asker) Room(c *Call, s *State, q *Question, most int64) (n int64, doubt
 		}
 		chain, at = append(chain, a), append(at, n)
 		n += 1 + int64(len(a.ahead))
-		if last := len(a.ahead) - 1; last >= 0 && a.ahead[last].verdict() != Fits {
+		if last := len(a.ahead) - 1; last >= 0 && a.ahead[last].verdict != Fits {
 			n--
-			next = newAnswer(k.gates, a.ahead[last], s.content.example, nil)
+			next = a.ahead[last].answer()
 			doubt, exact = next.Verdict != Unfit && n < most, next.Verdict == Unfit
 			break
 		}

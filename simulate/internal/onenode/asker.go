@@ -22,7 +22,7 @@ import (
 // concurrent use.
 type Asker struct {
 	gates  pools.Gates
-	bounds Bounds
+	bounds *kept
 	taints bool  // whether taints count
 	budget int64 // of one call
 	// allocator, programs and interned are the same after an update of the cluster.
@@ -49,18 +49,6 @@ type Options struct {
 	Programs *cel.Cache
 }
 
-// Bounds limit what is remembered from one call to the next. Of each, zero is none.
-type Bounds struct {
-	// Questions is how many different claims there are, questions of several claims, and classes.
-	Questions int
-	// Nodes is how many different nodes a read set tells apart, by their devices, and a quarter of how many different devices.
-	Nodes int
-	// States is how many states of equal nodes are found again, and how many answers that depend on pools of several nodes.
-	States int
-	// Answers is how many answers are kept about one state.
-	Answers int
-}
-
 // manyPrograms is how many compiled CEL expressions are kept.
 const manyPrograms = 4096
 
@@ -73,7 +61,7 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 		o.Programs = cel.NewCache(manyPrograms)
 	}
 	k := &Asker{
-		gates: o.Features.PoolGates(), bounds: o.Bounds, taints: o.Features.DeviceTaints, budget: o.Budget,
+		gates: o.Features.PoolGates(), bounds: &kept{Bounds: o.Bounds}, taints: o.Features.DeviceTaints, budget: o.Budget,
 		programs: o.Programs, interned: &interned{most: o.Bounds.Questions}, usages: lru.New(manyUsages),
 	}
 	k.allocator = allocator.New(allocator.Options{
@@ -82,7 +70,7 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	})
 	var r questionReads
 	r.addPolicy(o.DevicePolicy, o.Topology)
-	k.readSet.Store(blank(k.gates, &k.bounds).with(&r))
+	k.readSet.Store(blank(k.gates, k.bounds).with(&r))
 	k.setClasses(classes)
 	return k, nil
 }
@@ -176,6 +164,8 @@ type Sizes struct {
 	Specs, Questions int
 	// Contents and Devices are those that the read set tells apart, Answers those about nodes on which nothing is in use.
 	Contents, Devices, Answers int
+	// Total is how many states and answers are remembered, Forgotten how often all of them were forgotten.
+	Total, Forgotten int
 }
 
 // Sizes counts what is remembered.
@@ -184,6 +174,7 @@ func (k *Asker) Sizes() Sizes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := Sizes{Contents: len(l.contents), Devices: len(l.devices)}
+	n.Total, n.Forgotten = k.bounds.size()
 	for range k.interned.specs.All {
 		n.Specs++
 	}

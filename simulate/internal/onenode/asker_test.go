@@ -15,7 +15,7 @@ import (
 )
 
 // usualBounds are large enough for all tests.
-var usualBounds = Bounds{Questions: 1 << 10, Nodes: 1 << 10, States: 1 << 10, Answers: 1 << 10}
+var usualBounds = Bounds{Questions: 1 << 10, Nodes: 1 << 10, States: 1 << 10, Answers: 1 << 10, Total: 1 << 20}
 
 func newAsker(t *testing.T, bounds Bounds) *Asker {
 	t.Helper()
@@ -54,7 +54,7 @@ func TestWhatIsTooMuchIsForgotten(t *testing.T) {
 // A state keeps as many answers as it may: questions whose numbers are far apart take their places from each other.
 func TestAnswersOfAStateAreBounded(t *testing.T) {
 	const most = 2 * answerPageSize
-	s := newState(&content{readSet: blank(pools.Gates{}, &Bounds{Answers: most})}, nil)
+	s := newState(&content{readSet: blank(pools.Gates{}, &kept{Bounds: Bounds{Answers: most, Total: 1 << 20}})}, nil)
 	for id := range 10 * most {
 		a := (&Answer{question: &Question{id: id}}).about(s)
 		if s.learn(a) != a || s.learn((&Answer{question: a.question}).about(s)) != a {

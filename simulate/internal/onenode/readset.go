@@ -28,7 +28,7 @@ import (
 // Of capacities, taints, counters and all else but attributes, all is compared that package keys writes.
 type ReadSet struct {
 	gates  pools.Gates
-	bounds *Bounds
+	bounds *kept
 	*covered
 
 	mu       sync.Mutex
@@ -62,7 +62,7 @@ type expressionName struct {
 }
 
 // newReadSet is a read set that knows nothing.
-func newReadSet(gates pools.Gates, bounds *Bounds, what *covered) *ReadSet {
+func newReadSet(gates pools.Gates, bounds *kept, what *covered) *ReadSet {
 	return &ReadSet{gates: gates, bounds: bounds, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
 }
 
@@ -148,7 +148,7 @@ func (l *ReadSet) with(r *questionReads) *ReadSet {
 }
 
 // blank is the read set that sees no attributes.
-func blank(gates pools.Gates, bounds *Bounds) *ReadSet {
+func blank(gates pools.Gates, bounds *kept) *ReadSet {
 	return newReadSet(gates, bounds, &covered{expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool)})
 }
 

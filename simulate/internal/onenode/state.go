@@ -28,6 +28,7 @@ type content struct {
 
 	mu     sync.Mutex
 	states map[string]*State
+	listed bool // among those that kept forgets
 	fresh  *State
 }
 
@@ -56,20 +57,35 @@ func (c *content) state(u Uses) *State {
 	}
 	var buffer [128]byte
 	key := u.AppendKey(buffer[:0])
+	found, more, first := c.find(u, key)
+	if more != 0 {
+		c.readSet.bounds.note(more, first, nil)
+	}
+	return found
+}
+
+// find finds the state with a key, or makes it. More is how many more states there are, first is the content if these are the first.
+func (c *content) find(u Uses, key []byte) (found *State, more int, first *content) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.states[string(key)]; known != nil {
-		return known
-	}
-	most := c.readSet.bounds.States
-	if len(c.states) >= most {
-		clear(c.states) // states that nodes are in live on
+		return known, 0, nil
 	}
 	made := newState(c, u)
-	if most > 0 {
-		c.states[string(key)] = made
+	most := c.readSet.bounds.States
+	if most == 0 || c.readSet.bounds.Total == 0 {
+		return made, 0, nil
 	}
-	return made
+	more = 1
+	if n := len(c.states); n >= most {
+		clear(c.states) // states that nodes are in live on
+		more -= n
+	}
+	if !c.listed {
+		c.listed, first = true, c
+	}
+	c.states[string(key)] = made
+	return made, more, first
 }
 
 // fewerTaints is what a state is without taints of what-ifs.
@@ -141,17 +157,29 @@ func (s *State) known(question int) *Answer {
 
 // learn remembers an answer. If another goroutine came first, its answer stays.
 func (s *State) learn(a *Answer) *Answer {
-	if s.content.readSet.bounds.Answers == 0 {
+	kept := s.content.readSet.bounds
+	if kept.Answers == 0 || kept.Total == 0 {
 		return a
 	}
+	a, more, first := s.put(a)
+	if more != 0 {
+		kept.note(more, nil, first)
+	}
+	return a
+}
+
+// put is learn, but for what is noted: how many more answers there are, and the state if these are the first.
+func (s *State) put(a *Answer) (known *Answer, more int, first *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before := s.known(a.question.id); before != nil {
-		return before
+		return before, 0, nil
 	}
 	var pages []*answerPage
 	if p := s.answers.Load(); p != nil {
 		pages = *p
+	} else {
+		first = s
 	}
 	n, at := s.place(a.question.id)
 	if n >= len(pages) || pages[n] == nil {
@@ -161,8 +189,11 @@ func (s *State) learn(a *Answer) *Answer {
 		pages = grown
 		s.answers.Store(&grown)
 	}
-	pages[n][at].Store(a)
-	return a
+	more = a.weight()
+	if before := pages[n][at].Swap(a); before != nil {
+		more -= before.weight()
+	}
+	return a, more, first
 }
 
 // use is how one device is in use. It is immutable.
