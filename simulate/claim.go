@@ -20,46 +20,47 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// sharedClaim is a claim that several pods may use, or that exists already.
+// sharedClaim is a claim that several pods may use, or one that exists already.
 type sharedClaim struct {
 	object *resourceapi.ResourceClaim
 	spec   *onenode.Spec
 }
 
-// claimRecord is what a State knows of such a claim. It is a value; its lists are immutable.
+// claimRecord is the state of a sharedClaim in a version. It is a value; its lists are immutable.
 type claimRecord struct {
 	allocated bool
-	// consumers are those who use the claim. A PodGroup is there once for each of its pods.
+	// consumers are the users of the claim. A PodGroup is listed once for each of its pods.
 	consumers table.Bag[resourceapi.ResourceClaimConsumerReference]
-	// reserved are those among them that only status.reservedFor lists. copies is how often pods were placed again,
-	// as others like them: each time is one more who uses the claim.
+	// reserved are the consumers that are listed in status.reservedFor only. copies counts pods that were
+	// placed more than once, as stand-ins for equal pods; each is one more user.
 	reserved []resourceapi.ResourceClaimConsumerReference
 	copies   int
-	// held is what it holds on nodes, shared what it holds of pools of several nodes.
+	// held is what the claim holds on nodes, shared what it holds of pools of several nodes.
 	held   []heldOn
 	shared []onenode.SharedHolding
-	// tied is the node on which alone the claim can be used; without, the selector says where.
+	// tied is the only node where the claim can be used. If it is nil, selector says where.
 	tied     *Node
 	selector *nodeaffinity.NodeSelector
-	// unlisted is what it holds of devices that no slice lists. They take nothing until they are expected.
+	// unlisted is what the claim holds of devices that no slice lists. They have no effect until a slice lists
+	// them.
 	unlisted []unlistedHolding
-	// unusable says why no further pod may use the claim.
+	// unusable is the reason why no further pod may use the claim, nil if there is none.
 	unusable error
 }
 
-// heldOn is what a claim holds of the devices of one node.
+// heldOn is what a claim holds on one node.
 type heldOn struct {
 	node     Node
 	holdings []onenode.Holding
 }
 
-// unlistedHolding is a holding of which the device has no position yet.
+// unlistedHolding is a holding of a device that has no position yet.
 type unlistedHolding struct {
 	device pools.DeviceID
 	onenode.Holding
 }
 
-// claimRecord is the record of a claim, an empty one if nothing is known of the claim.
+// claimRecord returns the record of a claim, an empty one if there is none.
 func (d *version) claimRecord(id int) *claimRecord {
 	if id < d.claims.Len() {
 		return d.claims.At(id)
@@ -67,23 +68,24 @@ func (d *version) claimRecord(id int) *claimRecord {
 	return &claimRecord{}
 }
 
-// only reports whether a claim holds devices of one real node at most, and of no pool that may come to be
-// listed on another.
+// only reports whether a claim holds devices of at most this real node, and none that a slice of another node
+// may list later.
 func (r *claimRecord) only(node int) bool {
 	return len(r.unlisted) == 0 && !slices.ContainsFunc(r.held, func(h heldOn) bool { return h.node.template != nil || h.node.index != node })
 }
 
-// usedBy reports whether somebody is the only one who uses a claim, once, and it is open again without.
+// usedBy reports whether the consumer is the claim's only user, once. The claim is deallocated when that
+// consumer leaves.
 func (r *claimRecord) usedBy(consumer resourceapi.ResourceClaimConsumerReference) bool {
 	return r.unusable == nil && r.consumers.Len() == 1 && r.consumers.Times(consumer) == 1
 }
 
-// full reports whether as many use the claim as may. A PodGroup counts once.
+// full reports whether the claim has the largest allowed number of users. A PodGroup counts once.
 func (r *claimRecord) full() bool {
 	return r.consumers.Len()+r.copies >= resourceapi.ResourceClaimReservedForMaxSize
 }
 
-// join adds a consumer, leave takes it away once.
+// join adds a consumer. leave removes it once.
 func (r *claimRecord) join(consumer resourceapi.ResourceClaimConsumerReference, by *table.Edition) {
 	if r.hasPod(consumer) {
 		r.copies++
@@ -115,7 +117,7 @@ func (r *claimRecord) admits(n Node, node *corev1.Node) bool {
 	return r.selector == nil || r.selector.Match(node)
 }
 
-// number returns that of the claim of a name, which it gets the first time.
+// number returns the number for the name of a claim. A new name gets the next one.
 func (f *family) number(key types.NamespacedName) int32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +129,7 @@ func (f *family) number(key types.NamespacedName) int32 {
 	return id
 }
 
-// existing returns the claim of a name with its number, nil if there is none.
+// existing returns the claim of a name and its number, nil if there is none.
 func (w *world) existing(key types.NamespacedName) (int32, *sharedClaim) {
 	w.mu.Lock()
 	id, known := w.claimIDs[key]
@@ -138,7 +140,7 @@ func (w *world) existing(key types.NamespacedName) (int32, *sharedClaim) {
 	return id, w.realClaim(id)
 }
 
-// claim returns the number of a claim that exists, or that is made when a pod needs it.
+// claim returns the number of a claim that exists, or that will be generated for a pod.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
 	id := w.number(key)
 	if w.realClaim(id) == nil {
@@ -152,13 +154,13 @@ func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClai
 	return id
 }
 
-// claimOf is a claim with its spec. The error is about its annotation.
+// claimOf returns a claim with its spec. The error is about its annotation.
 func (w *world) claimOf(object *resourceapi.ResourceClaim) (sharedClaim, error) {
-	more, err := w.extensionOf(object) // with an error, pods that refer to the claim are an error, too
+	more, err := w.extensionOf(object) // pods that refer to such a claim get the same error
 	return sharedClaim{object: object, spec: w.Spec(&object.Spec.Devices, more)}, err
 }
 
-// realClaim is the claim with a number, nil if it does not exist.
+// realClaim returns the existing claim with a number, nil if there is none.
 func (w *world) realClaim(id int32) *sharedClaim {
 	if int(id) < w.claims.Len() {
 		if claim := w.claims.At(int(id)); claim.object != nil {
@@ -177,12 +179,12 @@ func (w *world) claimNumbered(id int32) *sharedClaim {
 	return w.generated[id]
 }
 
-// consumer is who a claim is reserved for when the pod uses it.
+// consumer returns the entry of status.reservedFor for a pod that uses the claim: the pod, or its PodGroup.
 func (w *world) consumer(id int32, pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
 	return w.resolver.Consumer(w.claimNumbered(id).object, pod)
 }
 
-// extensionOf is what a claim asks for beyond its spec, nothing unless Options.Extensions is set, or with an error.
+// extensionOf returns what the annotation of a claim asks for. It is empty unless Options.Extensions is set.
 func (w *world) extensionOf(claim *resourceapi.ResourceClaim) (extension.Claim, error) {
 	if !w.options.Extensions {
 		return extension.Claim{}, nil
@@ -194,7 +196,7 @@ func (w *world) extensionOf(claim *resourceapi.ResourceClaim) (extension.Claim, 
 	return more, nil
 }
 
-// specOfClaim returns the spec of a claim with what it asks for beyond it. The error is about its annotation.
+// specOfClaim returns the spec of a claim with what its annotation asks for. The error is about the annotation.
 func (w *world) specOfClaim(claim *resourceapi.ResourceClaim) (*onenode.Spec, error) {
 	more, err := w.extensionOf(claim)
 	if err != nil {
@@ -206,7 +208,7 @@ func (w *world) specOfClaim(claim *resourceapi.ResourceClaim) (*onenode.Spec, er
 	return w.Spec(&claim.Spec.Devices, more), nil
 }
 
-// isOfPod reports whether a claim was made for a pod alone.
+// isOfPod reports whether a claim was generated for this pod alone.
 func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim) bool {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"

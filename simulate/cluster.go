@@ -20,15 +20,15 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Cluster is input. Nil lists are empty. Objects are kept by pointer, not modified, and must not be
-// modified by others as long as a State of the cluster is in use.
+// Cluster is the input: the objects of a real or invented cluster. Lists may be nil. Objects are kept by
+// pointer, and are not modified. The caller must not modify them while a State of the cluster is in use.
 type Cluster struct {
 	Nodes []*corev1.Node
 	// Pods with a node use their claims and the node's resources; without one they are pending.
 	Pods   []*corev1.Pod
 	Slices []*resourceapi.ResourceSlice
-	// Claims may be allocated or not. Those who use them are the pods that refer to them, and
-	// others that are listed in status.reservedFor.
+	// Claims may be allocated or not. Their users are the pods that refer to them, and the consumers in
+	// status.reservedFor.
 	Claims    []*resourceapi.ResourceClaim
 	Templates []*resourceapi.ResourceClaimTemplate
 	Classes   []*resourceapi.DeviceClass
@@ -37,7 +37,7 @@ type Cluster struct {
 	TaintRules []*resourceapi.DeviceTaintRule
 }
 
-// check reports objects that are not there.
+// check returns an error if an object is nil.
 func (c *Cluster) check() error {
 	for _, list := range []struct {
 		of      string
@@ -59,7 +59,7 @@ func (c *Cluster) check() error {
 	return nil
 }
 
-// DefaultBudget is how many search steps one call spends at most.
+// DefaultBudget is the largest number of search steps of one call, if Options.Budget is not set.
 const DefaultBudget = 20 * allocator.DefaultBudget
 
 // Options of a State.
@@ -71,50 +71,54 @@ type Options struct {
 	// a pod gets. Nil is allocator.FirstFit, with the devices that kube-scheduler takes.
 	DevicePolicy allocator.Remembered
 	Topology     []resourceapi.FullyQualifiedName
-	// Budget is how many search steps one call spends at most; equal nodes are searched once.
-	// Nodes that are not searched are undecided. Zero or less is DefaultBudget.
+	// Budget is the largest number of search steps of one call; equal nodes are searched once. Nodes that are
+	// not searched are undecided. Zero or less is DefaultBudget.
 	Budget int64
-	// Strict makes the first fault of the input an error of Open. Otherwise what is faulty is left
-	// out, and listed by State.Faults.
+	// Strict makes the first fault of the input an error of Open. Otherwise a faulty object is ignored, and
+	// State.Faults lists it.
 	Strict bool
-	// Memory bounds what is remembered between calls.
+	// Memory bounds the caches that calls share.
 	Memory MemoryOptions
-	// RefuseNotLookedAt makes pods an error that ask for something which kube-scheduler looks at and a simulation does
-	// not, see nodefit.NotLookedAt. Otherwise Result.NotLookedAt tells it.
+	// RefuseNotLookedAt makes a pod an error if kube-scheduler checks something of it that a simulation does
+	// not, see nodefit.NotLookedAt. Otherwise Result.NotLookedAt lists such pods.
 	RefuseNotLookedAt bool
-	// Extensions has claims ask for what their annotation says, too: see package extension.
-	// kube-scheduler does not know it. A faulty annotation makes pods with the claim an error.
+	// Extensions lets an annotation of a claim ask for more than the API can express, see package extension.
+	// kube-scheduler ignores that annotation. Pods with a claim whose annotation is faulty are an error.
 	Extensions bool
-	// GangsOneByOne has Gang place pods one after the other only, and no gang of which the pods fit only together.
+	// GangsOneByOne makes Gang place pods one after the other only. Gangs whose pods fit only if they are
+	// solved together are then not placed.
 	GangsOneByOne bool
 }
 
-// MemoryOptions bound what all States of one Open, and of its updates, remember from one call to the next. What there would be
-// too much of is forgotten. Answers do not depend on it, but for those that the budget ends. Of a number, zero or less is the
-// default.
+// MemoryOptions bound the caches that are shared by all States of one Open and its updates. A full cache drops
+// entries. Answers do not depend on the bounds, except where the budget runs out. A bound of zero or less is
+// the default.
 type MemoryOptions struct {
-	// Off has nothing remembered but compiled expressions. It is for tests, and for those who want to know what
-	// remembering saves.
+	// Off disables all caches except that of compiled expressions. It is for tests and for measuring what the
+	// caches save.
 	Off bool
-	// Questions is how many different claims, and questions of several claims, are kept. The default is 32,768.
+	// Questions is the number of different claims, and of combinations of claims, that are kept. The default is
+	// 32,768.
 	Questions int
-	// Kinds is how many kinds of pods are kept, with what is known of them for each node. The default is 4,096.
+	// Kinds is the number of kinds of pods that are kept, each with its results for nodes. The default is
+	// 4,096.
 	Kinds int
-	// Nodes is how many nodes are told apart by their devices. The default is 131,072.
+	// Nodes is the number of nodes with different devices that are kept. The default is 131,072.
 	Nodes int
-	// States is how many states of equal nodes are kept: what is in use. The default is 65,536.
+	// States is the number of states of nodes that are kept: equal devices with equal use. The default is
+	// 65,536.
 	States int
-	// Answers is how many answers are kept about one state. The default is 1,024, the least 32.
+	// Answers is the number of answers that are kept for one state. The default is 1,024, the minimum 32.
 	Answers int
 	// Total is how many states and answers are kept of all nodes together. The default is 1,048,576, which takes about
 	// 200 MB.
 	Total int
 }
 
-// usualMemory has the defaults. Tests change them.
+// usualMemory has the defaults. Tests replace it.
 var usualMemory = MemoryOptions{Questions: 1 << 15, Kinds: 1 << 12, Nodes: 1 << 17, States: 1 << 16, Answers: 1 << 10, Total: 1 << 20}
 
-// withDefaults has defaults for what is not set, and no bounds that are off.
+// withDefaults returns the bounds with defaults for those not set, or only Off.
 func (o MemoryOptions) withDefaults() MemoryOptions {
 	if o.Off || usualMemory.Off {
 		return MemoryOptions{Off: true}
@@ -137,20 +141,20 @@ func (o MemoryOptions) bounds() onenode.Bounds {
 	return onenode.Bounds{Questions: o.Questions, Nodes: o.Nodes, States: o.States, Answers: o.Answers, Total: o.Total}
 }
 
-// NodeFit is a rule about pods and nodes, whatever devices and resources the nodes have. The zero value is
-// nodefit.Fits with nodefit.Key: taints, node selector and node affinity.
+// NodeFit is a rule about which pods may run on which nodes, apart from devices and resources. The zero value
+// is nodefit.Fits with nodefit.Key: taints, node selector and node affinity.
 type NodeFit struct {
-	// Fits tells whether a pod may run on a node. It is asked once per kind of pods and node, and so must give
-	// equal answers for pods with equal keys, and for one node. An error about a node without anything is one
-	// about the pod; later ones are a no. Nil is nodefit.Fits.
+	// Fits reports whether a pod may run on a node. It is called once per kind of pods and node. So the result
+	// must be a function of the pod's key and the node. An error for an empty node is an error of the pod; any
+	// later error counts as false. Nil is nodefit.Fits.
 	Fits func(pod *corev1.Pod, node *corev1.Node) (bool, error)
-	// Key is what Fits reads of a pod. Without it, answers are shared by pods that differ in nothing but
-	// metadata.name, uid, resourceVersion, managedFields and status, of which Fits then must read nothing: so
-	// pods with other labels, owners or times of creation are asked about by themselves. Without Fits it is not asked.
+	// Key covers what Fits reads of a pod. If it is nil, pods share an answer if they differ in metadata.name,
+	// uid, resourceVersion, managedFields and status only. Fits must not read these then. Pods with other
+	// labels, owners or creation times are then checked separately. Key is ignored if Fits is nil.
 	Key func(pod *corev1.Pod) string
 }
 
-// complete is the rule with both functions.
+// complete returns the rule with both functions set.
 func (f NodeFit) complete() NodeFit {
 	switch {
 	case f.Fits == nil:
@@ -161,7 +165,7 @@ func (f NodeFit) complete() NodeFit {
 	return f
 }
 
-// wholePod is a pod without what tells it from its equals.
+// wholePod is the default key: the pod without the fields that differ between equal pods.
 func wholePod(pod *corev1.Pod) string {
 	same := corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 	same.Name, same.UID, same.ResourceVersion, same.ManagedFields = "", types.UID(""), "", nil
@@ -170,9 +174,9 @@ func wholePod(pod *corev1.Pod) string {
 	return string(k.Bytes)
 }
 
-// Fault is wrong input that was left out.
+// Fault is an object of the input that was ignored because it is faulty.
 type Fault struct { //nolint:errname // a fault of the input, listed with others
-	// Object is kind, namespace and name.
+	// Object has kind, namespace and name.
 	Object string
 	Err    error
 }
@@ -183,17 +187,17 @@ func (f Fault) Error() string { return fmt.Sprintf("%s: %v", f.Object, f.Err) }
 // Unwrap returns Err.
 func (f Fault) Unwrap() error { return f.Err }
 
-// Changes are what happened to the objects of a cluster, as an informer tells it. An object is known by its kind, namespace and
-// name.
+// Changes are changes of a cluster's objects, as an informer reports them. Objects are identified by kind,
+// namespace and name.
 type Changes struct {
-	// Gone are objects that no longer exist. Only namespace and name of them are read. Those that are not there make no difference.
+	// Gone are deleted objects. Only their namespace and name are read. Unknown ones are ignored.
 	Gone Cluster
-	// Set are objects that are new, or in the place of those of the same name. Of several with one name, the last one counts.
-	// An object that is gone and set was made again.
+	// Set are created or updated objects. Of several with one name, the last one counts. An object in both
+	// lists was deleted and created again.
 	Set Cluster
 }
 
-// lastOfEach is a cluster without objects of which another one with the same name follows.
+// lastOfEach returns the cluster without objects that a later one of the same name replaces.
 func (c *Cluster) lastOfEach() Cluster {
 	return Cluster{
 		Nodes: lists.LastOfEach(c.Nodes), Pods: lists.LastOfEach(c.Pods), Slices: lists.LastOfEach(c.Slices), Claims: lists.LastOfEach(c.Claims),
@@ -201,10 +205,10 @@ func (c *Cluster) lastOfEach() Cluster {
 	}
 }
 
-// fewChanges is how many objects may change in any cluster before all of it is read again.
+// fewChanges is how many objects may change in a cluster of any size before it is read again as a whole.
 const fewChanges = 1 << 10
 
-// small reports whether only pods and claims change.
+// small reports whether nothing but pods and claims changes.
 func (c *Changes) small() bool {
 	for _, list := range []*Cluster{&c.Gone, &c.Set} {
 		if len(list.Nodes)+len(list.Slices)+len(list.Templates)+len(list.Classes)+len(list.PodGroups)+len(list.TaintRules) > 0 {
@@ -214,21 +218,21 @@ func (c *Changes) small() bool {
 	return true
 }
 
-// input is the objects that a world was read from: lists, and what changed since.
+// input is the objects that a world was read from: the lists as first read, and later changes.
 type input struct {
 	read Cluster
 	last *change
-	// changed is how many objects did.
+	// changed is the number of objects in all changes.
 	changed int
 }
 
-// change is Changes, and those before.
+// change is a linked list of Changes, newest first.
 type change struct {
 	Changes
 	before *change
 }
 
-// newInput keeps the lists of a cluster, which belong to the caller.
+// newInput copies the lists of a cluster, as the caller may change these.
 func newInput(c *Cluster) *input {
 	return &input{read: Cluster{
 		Nodes: slices.Clone(c.Nodes), Pods: slices.Clone(c.Pods), Slices: slices.Clone(c.Slices), Claims: slices.Clone(c.Claims),
@@ -236,7 +240,7 @@ func newInput(c *Cluster) *input {
 	}}
 }
 
-// with is the input after changes.
+// with returns the input with further changes.
 func (in *input) with(c Changes) *input {
 	n := 0
 	for _, list := range []*Cluster{&c.Gone, &c.Set} {
@@ -245,7 +249,7 @@ func (in *input) with(c Changes) *input {
 	return &input{read: in.read, last: &change{c, in.last}, changed: in.changed + n}
 }
 
-// cluster lists the objects.
+// cluster returns the lists of objects with all changes applied.
 func (in *input) cluster() Cluster {
 	c := &in.read
 	return Cluster{
@@ -260,7 +264,7 @@ func (in *input) cluster() Cluster {
 	}
 }
 
-// after is one of the lists.
+// after applies the changes to one of the lists.
 func after[T lists.Object](in *input, list []T, of func(*Cluster) []T, stays func(before, after T) bool) []T {
 	var all []lists.Change[T]
 	for c := in.last; c != nil; c = c.before {
@@ -272,7 +276,7 @@ func after[T lists.Object](in *input, list []T, of func(*Cluster) []T, stays fun
 	return lists.After(list, all, stays)
 }
 
-// onSameNode reports whether a pod that changed keeps its place.
+// onSameNode reports whether a changed pod keeps its position in the list: it still runs on the same node.
 func onSameNode(before, after *corev1.Pod) bool {
 	return nodefit.Occupies(before) && nodefit.Occupies(after) && before.Spec.NodeName == after.Spec.NodeName
 }

@@ -18,19 +18,20 @@
 //
 // Pods are placed one after the other, with the devices that package allocator picks first. So each
 // answer is what asking step by step would give, on a cluster in which the objects really exist.
-// Node selection, taints of nodes, CPU and other resources are those of package nodefit; how pods
-// come to their claims is that of package podclaims. Pod affinity, spread constraints, host ports, volumes,
-// scheduling gates and the scheduler's name are not looked at: Result.NotLookedAt says so of pods that have them, and
-// Options.RefuseNotLookedAt makes them errors. Options.NodeFit can add such rules as far as they do not change with pods.
+// Node selection, taints of nodes, CPU and other resources are checked by package nodefit; package podclaims
+// resolves the claims of pods. Pod affinity, spread constraints, host ports, volumes, scheduling gates and the
+// scheduler's name are not looked at: Result.NotLookedAt lists them, and Options.RefuseNotLookedAt makes such
+// pods an error. Options.NodeFit can add such rules, as far as their answers do not change when pods are
+// placed.
 //
-// A node on which the search was given up, or failed, is neither a yes nor a no. It is counted apart,
-// as undecided.
+// A node for which the search failed, or ran out of budget, is neither a yes nor a no. It is counted
+// separately, as undecided.
 //
 // # How it works
 //
-// What pods get of the devices of one node is the matter of internal/onenode: it asks the allocator, and
-// remembers the answers for all nodes that are in the same state. This package keeps which node is in which
-// state, what else is used of it, and who has which claim. Its questions are look-ups on many nodes.
+// Package internal/onenode decides which devices of one node a pod gets. It asks the allocator, and caches the
+// answer for all nodes in the same state. This package records the state of each node, its other resources, and
+// the users of each claim. A question about many nodes is a look-up for each of them.
 //
 // # Where things are
 //
@@ -38,36 +39,36 @@
 //
 // What there is:
 //
-//	cluster            input, how it changes, and options
-//	world              a version of a cluster: nodes, the pods on them, and all that is remembered
+//	cluster            input, changes of it, and options
+//	world              one version of the input: nodes, their pods, and the caches
 //	claim              claims that several pods use, or that exist already
-//	any                nodes of which the template is not decided
-//	template           nodes that do not exist, values of theirs that are not known, and sets of nodes
-//	kind               what pods ask for, and what tells kinds of them apart
+//	any                nodes whose template is not decided
+//	template           nodes that do not exist, unknown values of their attributes, and sets of nodes
+//	kind               equivalence classes of pods, and their key
 //
 // What pods of a kind get:
 //
-//	asked              the question of a kind as claims are now, with claims that are to match others, beyond resource.k8s.io/v1
-//	answer             the answer of a node, decided or not
+//	asked              the question of a class of pods, given which of its claims are allocated
+//	answer             the answer for a node, whose template may be undecided
 //
 // Clusters, what-if included:
 //
 //	state, sim         State and Sim
-//	expect             devices of real nodes that are not published yet, and real nodes that come
-//	read, with         Open and Update; single changes
+//	expect             devices that real nodes do not publish yet, and real nodes that are added
+//	read, with         Open and Update; updates by single changes
 //
 // Questions:
 //
-//	result             what was placed, with claims as the API server would hold them
+//	result             what was placed, with claims as the API server would store them
 //	policy, place      choosing nodes, placing pods
-//	fit                how many fit; what one node has left, for searches over what fits on it
-//	put                single pods that leave a node, or come to one that was chosen elsewhere
+//	fit                how many pods fit, on all nodes or on what one node has left
+//	put                single pods that leave a node, or are placed as decided elsewhere
 //	evict              pods that leave a node: Drain, Drainable, Victims
-//	merge              what two Sims did, put together
-//	together, gang     several pods, all or none, on nodes and devices that have a value in common
-//	why                why not more
+//	merge              combining the changes of two Sims
+//	together, gang     several pods, all or none, on nodes and devices with a value in common
+//	why                why no more pods are placed
 //
-// Below are packages that know nothing of a cluster: internal/table has lists and bags of which versions share what is equal,
-// internal/amounts CPU and the like, internal/narrow requests with one more condition, internal/ranking numbers in the order of scores,
-// internal/subsets sets in the order of cost, internal/onenode what pods get of the devices of one node.
+// These packages know nothing of a cluster: internal/table has persistent lists and bags, internal/amounts CPU
+// and other resources, internal/narrow requests with an extra condition, internal/ranking numbers ordered by
+// score, internal/subsets sets ordered by cost, internal/onenode the devices that pods get on one node.
 package simulate

@@ -26,21 +26,20 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Shape are pods that ask for the same: equal claims, or the same shared ones, equal extended and
-// other resources, equal demands on the node. It is immutable. A Shape can be used with any State: what its pods
-// ask for is found out again if that is not of the same Open, or an Update of it, and it is an error if they no
-// longer ask for the same.
+// Shape is a group of pods that ask for the same: equal claims or the same shared ones, equal resources, equal
+// requirements on the node. It is immutable, and can be used with any State. For a State of another Open, its
+// pods are resolved again. It is an error if they no longer ask for the same.
 type Shape struct {
-	// Pods are those that Shapes was given, in order.
+	// Pods are the pods of this shape that Shapes was given, in order.
 	Pods []*corev1.Pod
 	kind *podKind
-	// claims are those among which the pods have theirs.
+	// claims resolves the claims of the pods.
 	claims *podclaims.Resolver
-	// elsewhere is the shape in the world in which it was used last.
+	// elsewhere caches the Shape for the last other world in which it was used.
 	elsewhere atomic.Pointer[Shape]
 }
 
-// NotLookedAt is what kube-scheduler looks at of the pods and a simulation does not, see nodefit.NotLookedAt.
+// NotLookedAt lists what kube-scheduler checks of the pods but a simulation does not, see nodefit.NotLookedAt.
 func (s *Shape) NotLookedAt() []string {
 	if s == nil || s.kind == nil {
 		return nil
@@ -48,7 +47,7 @@ func (s *Shape) NotLookedAt() []string {
 	return slices.Clone(s.kind.notLookedAt)
 }
 
-// in is the shape in a world. The error is about what its pods refer to, which may have changed.
+// in returns the Shape for a world. The error is about objects that its pods refer to, which may have changed.
 func (s *Shape) in(w *world) (*Shape, error) {
 	if s == nil || s.kind == nil {
 		return nil, errors.New("the shape is not one of State.Shapes")
@@ -75,7 +74,7 @@ func (s *Shape) in(w *world) (*Shape, error) {
 	return found, nil
 }
 
-// isOf reports whether it was found out in a world, or in one with the same claims, what the pods ask for.
+// isOf reports whether the Shape was made in a world of this family, with the same claims.
 func (s *Shape) isOf(w *world) bool { return s.kind.world == w.first && s.claims == w.resolver }
 
 func (s *Shape) name() string {
@@ -83,43 +82,45 @@ func (s *Shape) name() string {
 	return pod.Namespace + "/" + pod.Name
 }
 
-// pod is the n-th pod of the shape, the last one beyond them. A pod of the same kind would not do: it may
-// have another priority or owner, which decides what becomes of the pod when its node goes.
+// pod returns the n-th pod of the shape, or the last one if there are fewer. Another pod of the same kind will
+// not do: its priority or owner may differ, and decide what happens to the pod when its node is removed.
 func (s *Shape) pod(n int) *corev1.Pod { return s.Pods[min(n, len(s.Pods)-1)] }
 
-// podKind is what equal pods have in common. There is one for all of them, as long as it is remembered.
+// podKind is an equivalence class of pods: they ask for the same. Equal pods share one as long as it is cached.
 type podKind struct {
 	key     string // equal for all pods of the kind in one world
 	example *corev1.Pod
 	entries []claimEntry
-	// shares is set if an entry is a claim that other pods may use, too.
+	// shares is set if one of the claims can be used by other pods, too.
 	shares bool
-	// extended are the extended resources for which there is a class, with what they come to.
+	// extended are the extended resources that have a device class, with the requests for devices that replace
+	// them.
 	extended []extendedDemand
 	demands  []amounts.Demand // of resources, extended ones included
-	// asks are the extended resources that the pods ask for.
+	// asks are the names of the extended resources that the pods ask for.
 	asks []corev1.ResourceName
-	// notLookedAt is what kube-scheduler looks at of the pods, and nobody here.
+	// notLookedAt lists what kube-scheduler checks of the pods but a simulation does not.
 	notLookedAt []string
 
 	world *world
 	*admission
-	onNew  memo.Map[*Template, int16] // the variant by template
+	onNew  memo.Map[*Template, int16] // number of the variant by template
 	onEach memo.Map[*choice, *memberVariants]
-	// before is the kind in the world before, until onReal is known.
+	// before is what the previous world knew of the kind, until onReal is set.
 	before atomic.Pointer[kindBefore]
 
-	plain    *onenode.Question     // for all entries
-	alone    atomic.Pointer[asked] // of pods without shared claims and extended resources
+	plain    *onenode.Question     // for all entries, without extended resources
+	alone    atomic.Pointer[asked] // cached for pods without shared claims and extended resources
 	mu       sync.Mutex
 	variants []*variant
-	base     *variant // the first, in which devices provide none
-	// whole is set for pods that get only devices which pass filters: the kind without.
+	base     *variant // the first variant: devices provide no extended resource
+	// whole and filters are set for a kind whose pods may get only devices that pass the filters. whole is the
+	// kind without filters.
 	whole   *podKind
 	filters []narrow.Filter
 }
 
-// claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
+// claimEntry is a claim of a pod: an existing one by its number, or one that is made for the pod.
 type claimEntry struct {
 	spec  *onenode.Spec
 	claim int32 // -1 if made for the pod
@@ -133,21 +134,21 @@ func specsOf(entries []claimEntry) []*onenode.Spec {
 	return list
 }
 
-// extendedDemand is an extended resource that devices can stand for.
+// extendedDemand is an extended resource that devices can provide.
 type extendedDemand struct {
 	name     corev1.ResourceName
 	requests []resourceapi.DeviceRequest
-	spec     *onenode.Spec // of these alone
+	spec     *onenode.Spec // of these requests alone
 }
 
-// variant is what pods get on nodes where devices provide the same extended resources.
+// variant is what pods ask for on nodes where devices provide the same extended resources.
 type variant struct {
 	fromDevices []corev1.ResourceName
-	spec        *onenode.Spec    // of the claim for these; nil if there are none
-	demands     []amounts.Demand // of other resources
+	spec        *onenode.Spec    // of the claim for fromDevices; nil if there are none
+	demands     []amounts.Demand // the remaining resources
 }
 
-// specs are the one of the claim for extended resources, if there is one.
+// specs returns the spec of the claim for extended resources, if there is one.
 func (v *variant) specs() []*onenode.Spec {
 	if v.spec == nil {
 		return nil
@@ -155,22 +156,22 @@ func (v *variant) specs() []*onenode.Spec {
 	return []*onenode.Spec{v.spec}
 }
 
-// memberVariants has the variant of a kind by template of a choice. One is set if all are equal.
+// memberVariants has the number of a kind's variant by template of a choice. one is set if they are all equal.
 type memberVariants struct {
 	list []int16
 	one  bool
 }
 
-// admission is on which nodes pods may run, and what they get there of extended resources.
+// admission caches on which real nodes pods may run, and which variant they have there.
 type admission struct {
-	// onReal has the variant by real node, -1 where the pods may not run. It is nil until somebody asks.
+	// onReal has the number of the variant by real node, -1 where the pods may not run. It is nil until needed.
 	onReal atomic.Pointer[[]int16]
 }
 
-// admissionOf is the one of a kind. Those that ask for no extended resources, and for the same of nodes, share it.
+// admissionOf returns the admission of a kind. Kinds without extended resources share it if the key of NodeFit is equal.
 func (w *world) admissionOf(k *podKind) *admission {
 	if len(k.asks) > 0 {
-		return new(admission) // kinds number their variants by themselves
+		return new(admission) // numbers of variants differ between kinds
 	}
 	key := w.nodeFit.Key(k.example)
 	known, found := w.admissions.Get(key)
@@ -181,15 +182,15 @@ func (w *world) admissionOf(k *podKind) *admission {
 	return known
 }
 
-// kindBefore is what is known of a kind in the world before. It does not refer to that world.
+// kindBefore is what the previous world knew of a kind. It does not refer to that world, which can be freed.
 type kindBefore struct {
 	variants []*variant
 	byName   map[string]int
 	nodes    []*nodeFacts
-	onReal   []int16 // nil if nobody asked
+	onReal   []int16 // nil if it was never needed
 }
 
-// on is the variant on a node, if that was known and the node is still the same.
+// on returns the number of the variant on a node, if it is known and the node has not changed.
 func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
 	if b == nil || b.onReal == nil {
 		return 0, false
@@ -201,8 +202,8 @@ func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
 	return b.onReal[index], true
 }
 
-// podKey is what tells kinds of pods apart. Whatever else is read of podKind.example, or of a pod in its place, needs a part
-// here.
+// podKey is the key of a kind of pods. Anything else that is read of podKind.example, or of another pod of the
+// kind, must be added here.
 var podKey = keys.Writer[*podKind]{
 	{Covers: keys.Rows(reads.Pod, "Spec.NodeSelector[]", "Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution", "Spec.Tolerations[]"), Write: func(k *memo.Key, p *podKind) {
 		k.Text(p.world.nodeFit.Key(p.example))
@@ -241,7 +242,7 @@ var podKey = keys.Writer[*podKind]{
 	}},
 }
 
-// ofContainers are the rows of fields of containers.
+// ofContainers returns the rows of fields of containers and init containers.
 func ofContainers(fields ...string) (rows []keys.Row) {
 	for _, field := range fields {
 		rows = append(rows, keys.Rows(reads.Pod, "Spec.Containers[]."+field, "Spec.InitContainers[]."+field)...)
@@ -249,14 +250,14 @@ func ofContainers(fields ...string) (rows []keys.Row) {
 	return rows
 }
 
-// ownKey is equal for pods that ask for the same.
+// ownKey returns the key of the kind.
 func (k *podKind) ownKey() string {
 	key := memo.NewKey()
 	podKey.Append(&key, k)
 	return string(key.Bytes)
 }
 
-// size is how many devices the pods ask for, as far as requests say.
+// size is the number of devices that the pods ask for, counting 1 for a request for all devices.
 func (k *podKind) size() int64 {
 	total := int64(0)
 	count := func(requests []resourceapi.DeviceRequest) {
@@ -277,7 +278,7 @@ func (k *podKind) size() int64 {
 	return total
 }
 
-// fits is the rule about a pod and a node.
+// fits applies the rule of Options.NodeFit.
 func (w *world) fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
 	return w.nodeFit.Fits(pod, node)
 }
@@ -285,7 +286,8 @@ func (w *world) fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
 // kindOf returns the kind of a pod.
 func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) { return w.kindWith(pod, false) }
 
-// kindWith is the kind of a pod. If it is alone, all its claims are its own, and open.
+// kindWith returns the kind of a pod. If alone is set, all its claims are treated as its own and not yet
+// allocated.
 func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 	if pod == nil {
 		return nil, errors.New("a pod is nil")
@@ -341,7 +343,7 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 	return made, nil
 }
 
-// kindOfEntry is the kind of a pod on a node.
+// kindOfEntry returns the kind of a pod on a node, and caches it.
 func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
 	if entry.kind != nil {
 		return entry.kind, nil
@@ -356,7 +358,7 @@ func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
 	return kind, err
 }
 
-// entry finds the claim behind an entry of a pod's spec. It is not found if none is needed.
+// entry resolves an entry of a pod's spec.resourceClaims. It is false if no claim is needed.
 func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimEntry, bool, error) {
 	claim, err := w.resolver.Resolve(pod, podClaim)
 	if err != nil || claim == nil {
@@ -370,8 +372,8 @@ func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimE
 	return claimEntry{spec: w.claimNumbered(id).spec, claim: id}, true, nil
 }
 
-// intern makes a kind ready for use and known, unless its claims cannot be compiled. If another goroutine came
-// first, it is the other's. Extended are the specs for extended resources.
+// intern compiles the claims of a kind and caches the kind, unless they are invalid. If another goroutine came
+// first, its kind is returned. extended are the specs for extended resources.
 func (w *world) intern(made *podKind, extended []*onenode.Spec) *podKind {
 	specs := specsOf(made.entries)
 	if made.plain = w.Question(specs); made.plain.Err != nil {
@@ -390,13 +392,13 @@ func (w *world) intern(made *podKind, extended []*onenode.Spec) *podKind {
 // classOf returns the class behind an extended resource, nil if there is none.
 func (w *world) classOf(name corev1.ResourceName) *resourceapi.DeviceClass { return w.extended[name] }
 
-// fromDevices lists those of a pod's extended resources that devices have to provide on the node. Missing is one that nobody
-// provides.
+// fromDevices returns the extended resources of a pod that devices have to provide on the node. missing is one
+// that nothing there provides.
 func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing corev1.ResourceName) {
 	return podclaims.FromDevices(asked, node, w.classOf)
 }
 
-// on returns the variant for a node, -1 if the pods may not run there.
+// on returns the number of the variant for a node, -1 if the pods may not run there.
 func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	if k.whole != nil {
 		return w.on(k.whole, inv)
@@ -404,7 +406,7 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	if w.options.Memory.Off {
 		return w.variantOn(k, inv.Node)
 	}
-	if inv.template == nil && inv.index >= len(w.nodes) { // added to some version
+	if inv.template == nil && inv.index >= len(w.nodes) { // added by AddNode
 		return w.variantOn(k, inv.Node)
 	}
 	if inv.template == nil {
@@ -432,7 +434,7 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	return found
 }
 
-// onMembers returns the variants on the templates of a choice.
+// onMembers returns the numbers of the variants for the templates of a choice.
 func (w *world) onMembers(k *podKind, c *choice) *memberVariants {
 	k = cmp.Or(k.whole, k)
 	if known, ok := k.onEach.Get(c); ok {
@@ -477,14 +479,14 @@ func (w *world) variant(k *podKind, names []corev1.ResourceName) int16 {
 	return int16(len(k.variants) - 1)
 }
 
-// variantAt returns a variant by number.
+// variantAt returns the variant with a number.
 func (k *podKind) variantAt(n int16) *variant {
 	if n == 0 {
 		return k.base
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.variants) <= int(n) { // of a kind with filters
+	for len(k.variants) <= int(n) { // only a kind with filters has too few
 		v := *k.whole.variantAt(int16(len(k.variants)))
 		v.spec = k.world.narrowed(v.spec, k.filters)
 		k.variants = append(k.variants, &v)
@@ -492,7 +494,7 @@ func (k *podKind) variantAt(n int16) *variant {
 	return k.variants[n]
 }
 
-// narrowed is a spec with filters added to its requests.
+// narrowed returns a spec with filters added to its requests.
 func (w *world) narrowed(s *onenode.Spec, filters []narrow.Filter) *onenode.Spec {
 	return w.Spec(narrow.Claim(&s.Devices, s.More, filters))
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// Open reads a cluster. It takes time in proportion to the objects. The error names an object of
-// which the simulation cannot do without, an option, or, with Options.Strict, any object that is faulty.
+// Open reads a cluster. It takes time in proportion to the objects. The error is about an option, or names a
+// faulty object: with Options.Strict any, else one that cannot be ignored.
 func Open(c Cluster, o Options) (*State, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -42,14 +42,14 @@ func Open(c Cluster, o Options) (*State, error) {
 	return w.read(&c, nil, nil)
 }
 
-// Update is the State of the real cluster after it changed: that of Open with the same Options, but
-// what is derived from objects that did not change is kept. An object has changed if its pointer has.
-// What was simulated is not part of it, except for what is expected: see Sim.Expect. Templates,
-// Shapes and handles of real nodes can be used with the new State. The State itself stays as it is.
+// Update returns the State of the real cluster after it changed. The result is that of Open with the same
+// Options, but what was derived from unchanged objects is reused. An object has changed if its pointer has.
+// Simulated changes are not part of it, except for Sim.Expect. Templates, Shapes and handles of real nodes can
+// be used with the new State. The receiver does not change.
 //
-// It takes time in proportion to the lists, with a small factor, and to what changed: nodes with other
-// slices are read again, what pods of known kinds ask for is not compiled again, and nodes in a state
-// that was seen before are not searched again. The error is that of Open.
+// It takes time in proportion to the lists, with a small factor, and to the changes. Nodes with other slices
+// are read again. What pods of known kinds ask for is not compiled again. Nodes in a known state are not
+// searched again. The error is that of Open.
 func (s *State) Update(c Cluster) (*State, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *State) Update(c Cluster) (*State, error) {
 	return w.read(&c, before, s.data.expected)
 }
 
-// next is a world without objects that knows what the one before it knows.
+// next returns a world without objects that reuses the caches of this one.
 func (w *world) next(classes []*resourceapi.DeviceClass) *world {
 	next := newWorld(w.options, w.Asker.Next(classes, len(w.nodes), w.devices))
 	next.nodeFit, next.resources = w.nodeFit, w.resources
@@ -70,7 +70,7 @@ func (w *world) next(classes []*resourceapi.DeviceClass) *world {
 	return next
 }
 
-// known is what the next world may take over.
+// known returns what the next world may reuse of a kind.
 func (k *podKind) known() *kindBefore {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,7 +81,7 @@ func (k *podKind) known() *kindBefore {
 	return b
 }
 
-// read reads a cluster. What the world before read of the same objects is kept.
+// read reads a cluster. It reuses what the previous world read from the same objects.
 func (w *world) read(c *Cluster, before *world, expected []expectation) (*State, error) {
 	w.extended = podclaims.ClassesByResource(c.Classes)
 	d := &version{}
@@ -121,7 +121,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 	return nil
 }
 
-// addNode adds a node behind the others, with what is expected of it.
+// addNode appends a node, with the devices that are expected there.
 func (w *world) addNode(inv *nodeFacts, expected []expectation, d *version, by *table.Edition) {
 	w.byName[inv.Node.Name] = inv.index
 	w.published = append(w.published, inv)
@@ -134,7 +134,7 @@ func (w *world) addNode(inv *nodeFacts, expected []expectation, d *version, by *
 	d.real.Edit(inv.index, by).facts = inv
 }
 
-// factsBefore is what was read of a node, nil if node or slices are others now.
+// factsBefore returns what was read about a node, nil if the node or its slices have changed.
 func (w *world) factsBefore(node *corev1.Node, published []*resourceapi.ResourceSlice) *nodeFacts {
 	if w == nil {
 		return nil
@@ -146,7 +146,8 @@ func (w *world) factsBefore(node *corev1.Node, published []*resourceapi.Resource
 	return w.published[index]
 }
 
-// withRules returns the slices with the taints of rules. What was patched before is not patched again.
+// withRules returns the slices with the taints of the taint rules. Slices that the previous world patched are
+// reused.
 func (w *world) withRules(c *Cluster, before *world) []*resourceapi.ResourceSlice {
 	if !w.options.Features.DeviceTaints || len(c.TaintRules) == 0 {
 		return c.Slices
@@ -171,8 +172,8 @@ func (w *world) withRules(c *Cluster, before *world) []*resourceapi.ResourceSlic
 	return all
 }
 
-// divide tells the slices of pools that one node has from all others. Pools with a slice of which
-// the node selection cannot be evaluated are left out.
+// divide separates the slices of pools that belong to one node from all others. A pool with an invalid node
+// selector is left out.
 func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][]*resourceapi.ResourceSlice, shared []*resourceapi.ResourceSlice) {
 	nodeOf := make(map[pools.PoolID]string)
 	faulty := make(map[pools.PoolID]bool)
@@ -222,7 +223,7 @@ func checkSelectors(slice *resourceapi.ResourceSlice) error {
 	return nil
 }
 
-// addObjects makes templates and groups known. It returns what the templates ask for.
+// addObjects registers claim templates and pod groups. It returns what the templates ask for.
 func (w *world) addObjects(c *Cluster) (specs []*onenode.Spec) {
 	for _, template := range c.Templates {
 		w.resolver.SetTemplate(template)
@@ -240,7 +241,7 @@ func (w *world) addObjects(c *Cluster) (specs []*onenode.Spec) {
 	return specs
 }
 
-// addClaims reads claims and what they hold, and makes the read set as wide as they and other specs need it.
+// addClaims reads claims and their allocations, and widens the read set to cover them and the other specs.
 func (w *world) addClaims(c *Cluster, specs []*onenode.Spec, d *version, by *table.Edition) {
 	w.claimIDs = make(map[types.NamespacedName]int32, len(c.Claims))
 	held := make([][]onenode.Holding, len(w.nodes))
@@ -273,7 +274,7 @@ func (w *world) addClaims(c *Cluster, specs []*onenode.Spec, d *version, by *tab
 	}
 }
 
-// readClaim finds out about a claim with a number, and returns what it asks for.
+// readClaim reads the claim with a number into its record, and returns its spec.
 func (w *world) readClaim(id int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version, by *table.Edition) *onenode.Spec {
 	key := lists.Key(claim)
 	made, err := w.claimOf(claim)
@@ -300,8 +301,8 @@ func (w *world) readClaim(id int32, claim *resourceapi.ResourceClaim, rec *claim
 	return made.spec
 }
 
-// hold finds the devices that an allocated claim holds. Those that no slice lists take nothing as
-// long as that is so.
+// hold finds the devices that an allocated claim holds. Devices that no slice lists have no effect until one
+// does.
 func (w *world) hold(number int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
@@ -331,7 +332,7 @@ func (w *world) hold(number int32, claim *resourceapi.ResourceClaim, rec *claimR
 	}
 }
 
-// addPods puts the pods that run on their nodes.
+// addPods puts running pods on their nodes.
 func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 	for _, pod := range c.Pods {
 		if !nodefit.Occupies(pod) {
@@ -346,7 +347,7 @@ func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 	w.reserveOthers(d, by)
 }
 
-// nodeOf is the position of the node on which a pod runs. That there is none is a fault.
+// nodeOf returns the position of the node on which a pod runs. It is a fault if the node does not exist.
 func (w *world) nodeOf(pod *corev1.Pod) (index int, known bool) {
 	index, known = w.byName[pod.Spec.NodeName]
 	if !known {
@@ -355,7 +356,8 @@ func (w *world) nodeOf(pod *corev1.Pod) (index int, known bool) {
 	return index, known
 }
 
-// enter has a pod take its claims, and resources of a node. The entry is in no list yet.
+// enter adds a pod to its claims, and its requests to the resources of a node. The caller puts the entry into
+// the node's list.
 func (w *world) enter(pod *corev1.Pod, node int, d *version, by *table.Edition) *podEntry {
 	rec := d.real.Edit(node, by)
 	entry := &podEntry{pod: pod, taken: nothing}
@@ -380,7 +382,7 @@ func (w *world) enter(pod *corev1.Pod, node int, d *version, by *table.Edition) 
 	return entry
 }
 
-// use makes a pod that runs a consumer of a claim, if there is one of that name.
+// use makes a running pod a consumer of the claim with a name, if that exists.
 func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *table.Edition) {
 	id, claim := w.existing(key)
 	if claim == nil {
@@ -396,7 +398,7 @@ func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *t
 	entry.joins = entry.joins || !rec.only(w.byName[entry.pod.Spec.NodeName])
 }
 
-// reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
+// reserveOthers adds the consumers in status.reservedFor that are not pods of the cluster, for all claims.
 func (w *world) reserveOthers(d *version, by *table.Edition) {
 	for id := range w.claims.Len() {
 		if claim := w.realClaim(int32(id)); claim != nil && len(claim.object.Status.ReservedFor) > 0 {
@@ -405,7 +407,7 @@ func (w *world) reserveOthers(d *version, by *table.Edition) {
 	}
 }
 
-// indexPods finds where the pods are that were read, by the position of their node. It is nil if two have the same name.
+// indexPods returns an index of the position of the node by pod. It is nil if two pods have the same name.
 func indexPods(d *version) *lists.Index {
 	read := make(map[types.NamespacedName]int32)
 	for i := range d.real.Len() {
@@ -420,7 +422,7 @@ func indexPods(d *version) *lists.Index {
 	return lists.NewIndex(read)
 }
 
-// reserveOthers counts as consumers those in status.reservedFor of a claim that are no pods of the cluster.
+// reserveOthers adds the consumers in status.reservedFor of a claim that are not pods of the cluster.
 func reserveOthers(claim *resourceapi.ResourceClaim, rec *claimRecord, by *table.Edition) {
 	type name struct{ resource, name string }
 	known := make(map[name]types.UID)

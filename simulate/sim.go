@@ -26,32 +26,35 @@ type Sim struct {
 	data  version
 	by    *table.Edition
 	forks []fork
-	// base is the State that the Sim comes from as long as nodes only filled up since, else nil.
+	// base is the State that the Sim was made from, or nil once room may have become free. While it is set,
+	// what has no room in base has none here.
 	base *State
 	// from is the State that the Sim was made from.
 	from *State
-	// firsts has, for pods that were placed, the first real node that may still take one. It holds
-	// for as long as base would.
+	// firsts caches, by kind of pods, the first real node that may still take one. It is dropped together with
+	// base.
 	firsts map[*podKind]int
-	// ranked has nodes in order for pods that were placed by a policy, admitted those nodes which they are of.
+	// ranked caches the order of nodes for kinds of pods that a policy placed. admitted caches the nodes in these
+	// orders.
 	ranked   map[rankedKey]*ranked
 	admitted map[admittedKey]*admitted
-	// nodeOf is where pods are, if anybody asked. It may be out of date.
+	// nodeOf is the node of each pod, nil until find needs it. Entries can be stale.
 	nodeOf map[types.NamespacedName]Node
 }
 
-// fork is what Revert returns to.
+// fork is what Revert restores.
 type fork struct {
 	data version
 	base *State
 }
 
-// Sim starts a what-if. It costs as much as copying a small struct.
+// Sim starts a simulation from the State. It costs as much as copying a small struct.
 func (s *State) Sim() *Sim {
 	return &Sim{world: s.world, by: new(table.Edition), data: s.data, base: s, from: s}
 }
 
-// seen returns the State as the read set of today sees it.
+// seen returns the State with the current read set. The read set grows when claims read devices' properties
+// that none did before.
 func (s *State) seen() *State {
 	l := s.world.ReadSet()
 	if s.data.readSet == l {
@@ -67,8 +70,8 @@ func (s *State) seen() *State {
 	return next
 }
 
-// firstWithRoom is the first real node that may take a pod which shares no claims. It is found out
-// once.
+// firstWithRoom returns the first real node that may take a pod without shared claims. The result is cached by
+// kind.
 func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 	if known, ok := s.firsts.Get(k); ok {
 		return known, nil
@@ -94,7 +97,7 @@ func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 	return first, nil
 }
 
-// State is what the Sim is now. It costs as much as copying a small struct.
+// State returns the present state of the Sim. It costs as much as copying a small struct.
 func (m *Sim) State() *State {
 	m.by = new(table.Edition)
 	return &State{world: m.world, data: m.data}
@@ -125,10 +128,10 @@ func (m *Sim) Revert() {
 	}
 }
 
-// freed says that there may be room where there was none.
+// freed drops what is known about nodes without room, after something was released.
 func (m *Sim) freed() { m.firsts, m.base = nil, nil }
 
-// start is the first real node that may take a pod of a kind.
+// start returns the first real node that may take a pod of a kind, 0 if nothing is known.
 func (m *Sim) start(c *onenode.Call, k *podKind) (int, error) {
 	if first, known := m.firsts[k]; known || m.base == nil {
 		return first, nil
@@ -136,7 +139,7 @@ func (m *Sim) start(c *onenode.Call, k *podKind) (int, error) {
 	return m.base.firstWithRoom(c, k)
 }
 
-// look makes the read set of the Sim that of today.
+// look brings the Sim to the current read set.
 func (m *Sim) look() {
 	l := m.world.ReadSet()
 	if m.data.readSet == l {
@@ -161,7 +164,7 @@ func (m *Sim) look() {
 	}
 }
 
-// group returns the nodes of a template to be changed.
+// group returns the nodes of a template for writing.
 func (m *Sim) group(t *Template) *group {
 	g := m.ownGroup(t)
 	if g.owner != m.by {
@@ -170,7 +173,7 @@ func (m *Sim) group(t *Template) *group {
 	return g
 }
 
-// ownGroup returns the nodes of a template, of which the runs may be replaced, but not changed.
+// ownGroup returns the nodes of a template for writing. The list of runs may be replaced, but not modified.
 func (m *Sim) ownGroup(t *Template) *group {
 	if m.data.groupsOf != m.by {
 		m.data.groups, m.data.groupsOf = slices.Clone(m.data.groups), m.by
@@ -184,9 +187,9 @@ func (m *Sim) ownGroup(t *Template) *group {
 	return &m.data.groups[len(m.data.groups)-1]
 }
 
-// Add adds n nodes of a template, without pods. It takes the same time whatever n is. Less than one
-// adds none. The error is that the template is nil or one of another Open, or that the Sim has nodes of another
-// template whose node has the same name; then nothing changed.
+// Add adds n nodes of a template, without pods. It takes the same time for any n. Less than one adds none. It
+// is an error if the template is nil or of another Open, or if nodes of another template would have the same
+// names. Then nothing changes.
 func (m *Sim) Add(t *Template, n int) error {
 	if t == nil {
 		return errors.New("the template is nil")
@@ -208,7 +211,7 @@ func (m *Sim) Added(t *Template) (all, used int) {
 	return g.total, g.used
 }
 
-// edit returns a node to be changed. One of a template becomes one by itself.
+// edit returns a node for writing. A node of a template is split from its run.
 func (m *Sim) edit(n Node) *nodeRecord {
 	if n.template == nil {
 		return m.data.real.Edit(n.index, m.by)
@@ -231,8 +234,8 @@ func (m *Sim) edit(n Node) *nodeRecord {
 	return &g.runs[g.split(position, n.index-before)].nodeRecord
 }
 
-// Remove takes real nodes away with their slices and pods. Claims that only those pods used are
-// free again. The error names a node that does not exist; then nothing changed.
+// Remove removes real nodes with their slices and pods. Claims that no other pod uses are deallocated. The
+// error names a node that does not exist; then nothing changes.
 func (m *Sim) Remove(nodes ...string) error {
 	_, err := m.remove(nodes)
 	return err
@@ -263,8 +266,8 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	return pods, nil
 }
 
-// release gives back what the claims of a pod hold that nobody else uses, but for the devices of the
-// node on which the pod is.
+// release deallocates the claims of a pod that nobody else uses. Devices of the pod's own claims on its node
+// are not given back, as the caller removes that node or changes its state.
 func (m *Sim) release(entry *podEntry) {
 	m.takeShared(entry.taken.Shared, false)
 	for _, id := range entry.claims {
@@ -285,7 +288,7 @@ func (m *Sim) release(entry *podEntry) {
 	}
 }
 
-// takeShared takes devices of pools of several nodes, or gives them back.
+// takeShared allocates or releases devices of pools that several nodes reach.
 func (m *Sim) takeShared(holdings []onenode.SharedHolding, take bool) {
 	if len(holdings) == 0 {
 		return
@@ -400,7 +403,7 @@ func (m *Sim) find(pod *corev1.Pod) (Node, *podEntry) {
 	return n, m.entryOn(n, pod)
 }
 
-// entryOn is the entry of a pod on a node, nil if it is not there.
+// entryOn returns the entry of a pod on a node, nil if the pod is not on it.
 func (m *Sim) entryOn(n Node, pod *corev1.Pod) *podEntry {
 	rec, found := m.data.record(n)
 	if !found {
@@ -418,14 +421,14 @@ func samePod(a, b *corev1.Pod) bool {
 	return a == b || a.Name == b.Name && a.Namespace == b.Namespace && (a.UID == b.UID || a.UID == "" || b.UID == "")
 }
 
-// placed notes where a pod is, if anybody asked where pods are.
+// placed records the node of a pod, if nodeOf is in use.
 func (m *Sim) placed(pod *corev1.Pod, n Node) {
 	if m.nodeOf != nil {
 		m.nodeOf[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = n
 	}
 }
 
-// locatePods notes where all pods are.
+// locatePods records the nodes of all pods.
 func (m *Sim) locatePods() {
 	m.nodeOf = make(map[types.NamespacedName]Node)
 	note := func(n Node, rec *nodeRecord) {

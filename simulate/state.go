@@ -20,22 +20,22 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// State is a cluster, what-if included. It is immutable and safe for concurrent use.
+// State is a cluster at one point of a simulation. It is immutable and safe for concurrent use.
 type State struct {
 	world *world
 	data  version
-	// current is the State as a wider read set sees it.
+	// current caches the State with a wider read set, see seen.
 	current atomic.Pointer[State]
-	// firsts has the first real node with room by kind of pods.
+	// firsts caches the first real node with room, by kind of pods.
 	firsts memo.Map[*podKind, int]
 }
 
-// Faults lists what of the input was left out, with the reason.
+// Faults lists the objects of the input that were ignored, with the reason.
 func (s *State) Faults() []Fault { return s.world.faults }
 
-// Shapes groups pods by what they ask for: the largest demand first, which is the number of claims
-// and devices, then in the order given. It takes time in proportion to the pods, and compiles once
-// per shape. The error names a pod and what is wrong with it or with what it refers to.
+// Shapes groups pods by what they ask for. Shapes with the most devices come first, equal ones in the order
+// given. It takes time in proportion to the pods, and compiles expressions once per shape. The error names a
+// pod, and what is wrong with it or with an object that it refers to.
 func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 	byKind := make(map[string]*Shape)
 	var shapes []*Shape
@@ -56,8 +56,8 @@ func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 	return shapes, nil
 }
 
-// Template reads a template. It takes time in proportion to its devices. The error says what is
-// wrong with it.
+// Template reads a template. It takes time in proportion to its devices. The error says what is wrong with the
+// spec.
 func (s *State) Template(spec TemplateSpec) (*Template, error) {
 	w := s.world
 	if spec.Node == nil {
@@ -90,8 +90,8 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 	return t, nil
 }
 
-// TemplateOf is a template of a real node: its devices and labels, without its pods but for those
-// that daemon reports true for. The error is that there is no such node.
+// TemplateOf returns a template of a real node: its devices, its labels, and those of its pods for which daemon
+// returns true. It is an error if there is no such node.
 func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
 	index, found := s.data.named(s.world, node)
 	if !found {
@@ -107,21 +107,18 @@ func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Templat
 	return s.Template(spec)
 }
 
-// Any returns a template of nodes that can be of any of the given templates: which type of node, in
-// which zone, is not decided yet. A pod has a place on such a node if there is a template on which it
-// has one together with all pods that were placed on the node before; the templates on which it has
-// none are left out from then on. What remains is what is left of trying each template by itself.
-// Sim.Options lists it, and Sim.Decide takes one.
+// Any returns a template of nodes that can be of any of the given templates: the type of node and its zone,
+// say, are not decided yet. A pod fits such a node if one template has room for it and for all pods placed
+// there before. Templates without room are removed from then on. So the remaining ones are those that would
+// pass if each was tried alone. Sim.Options lists them, and Sim.Decide chooses one.
 //
-// A template for which the search was given up, or failed, is left out, too: pods that have no place
-// later are then undecided. So are pods for which the templates would take different devices of pools
-// of several nodes.
+// A template is removed, too, if the search for it failed or ran out of budget. Later pods that do not fit are
+// then undecided. So are pods for which the templates would take different devices of pools of several nodes.
 //
-// The result is used as any template, but by Expect. The name stands in place of that of the node of
-// a TemplateSpec. It takes time in proportion to the devices of the templates; placing a pod takes
-// time in proportion to the classes of templates that nothing so far tells apart, the first time, and
-// is a look-up from then on. The error says that there is no template, or which one is there twice or
-// comes from Any itself.
+// The result is used like any template, except by Expect. The name replaces that of the node of a TemplateSpec.
+// Any takes time in proportion to the devices of the templates. Placing a pod for the first time takes time in
+// proportion to the equivalence classes of templates; after that it is a look-up. It is an error if there is no
+// template, or if one is given twice or comes from Any itself.
 func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	if len(templates) == 0 {
 		return nil, fmt.Errorf("any %s: there is no template", name)
@@ -148,7 +145,7 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	return t, nil
 }
 
-// commonLabels are those that the nodes of all templates have.
+// commonLabels returns the labels with the same value in all templates.
 func commonLabels(templates []*Template) map[string]string {
 	common := make(map[string]string)
 	for label, value := range templates[0].spec.Node.Labels {
@@ -162,7 +159,7 @@ func commonLabels(templates []*Template) map[string]string {
 	return common
 }
 
-// Node returns the handle of a real node. The error is that there is none of that name.
+// Node returns the handle of a real node. It is an error if there is no node of that name.
 func (s *State) Node(name string) (Node, error) {
 	index, found := s.data.named(s.world, name)
 	if !found {
@@ -171,7 +168,8 @@ func (s *State) Node(name string) (Node, error) {
 	return Node{index: index, name: name}, nil
 }
 
-// Object is a real node as the Cluster has it, which must not be modified. It is nil for any other, and for one that is gone.
+// Object returns the object of a real node, which must not be modified. It is nil for any other node, and for a
+// removed one.
 func (s *State) Object(n Node) *corev1.Node {
 	if n = s.data.here(s.world, n); n.template != nil {
 		return nil
@@ -182,7 +180,7 @@ func (s *State) Object(n Node) *corev1.Node {
 	return nil
 }
 
-// Pods lists the pods on a real node, those that were placed last first.
+// Pods lists the pods on a real node, the last placed first.
 func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
 		rec, _ := s.data.record(s.data.here(s.world, n))
@@ -194,10 +192,9 @@ func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 	}
 }
 
-// InUse is which part of its devices is in use on a node, from 0 to 1. A device of which shares are
-// in use counts as one. Devices of pools of several nodes do not count. It is 0 for a node without
-// devices, and for one that is gone. An undecided node counts as the cheapest template that it can
-// be of.
+// InUse returns the fraction of the node's devices that are in use, from 0 to 1. A device with shares in use
+// counts as one. Devices of pools of several nodes do not count. It is 0 for a node without devices, and for
+// one that was removed. An undecided node counts as its cheapest remaining template.
 func (s *State) InUse(n Node) float64 {
 	rec, found := s.data.record(s.data.here(s.world, n))
 	if !found {
@@ -206,17 +203,17 @@ func (s *State) InUse(n Node) float64 {
 	return rec.inUse()
 }
 
-// DeviceUse is what becomes of a device while others are in use.
+// DeviceUse describes a device, given which others are in use.
 type DeviceUse struct {
-	// Whole is set if the device is no part of another one (KEP-4815): none of its pool takes as much of all counters as
-	// the device does, and more of some.
+	// Whole is set if the device is not a partition of another one (KEP-4815). No device of its pool consumes
+	// at least as much of all counters, and more of some.
 	Whole bool
-	// Free is set if nothing that is in use keeps the device from being allocated as a whole. Taints do not count.
+	// Free is set if the device could be allocated exclusively, given what is in use. Taints do not count.
 	Free bool
 }
 
-// Devices lists the devices of a node that no other node reaches, with what becomes of them while others are in use. There are
-// none of a node that is gone, or undecided.
+// Devices lists the devices that belong to this node alone. There are none for a node that was removed, or is
+// undecided.
 func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 	return func(yield func(pools.DeviceID, DeviceUse) bool) {
 		n = s.data.here(s.world, n)
@@ -233,12 +230,11 @@ func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 	}
 }
 
-// Utilization is which part of each pool of a node is in use, for decisions such as those of
-// cluster-autoscaler's scale-down: of its devices, or of the counter that most is consumed of (KEP-4815),
-// whichever is more. A device of which shares are in use (KEP-5075) counts by the capacity that most is
-// consumed of. A part is from 0 to 1, and more if the pool is overdrawn. Pools of several nodes are not
-// listed; neither is anything of a node that is gone. An undecided node counts as the cheapest template
-// that it can be of.
+// Utilization returns the fraction of each pool of a node that is in use, for decisions such as
+// cluster-autoscaler's scale-down. It is that of the devices, or of the most consumed counter (KEP-4815),
+// whichever is larger. A device with shares in use (KEP-5075) counts by its most consumed capacity. Fractions
+// are from 0 to 1, or more if the pool is overcommitted. Pools of several nodes are not listed, nor anything of
+// a removed node. An undecided node counts as its cheapest remaining template.
 func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
 	rec, found := s.data.record(s.data.here(s.world, n))
 	if !found {

@@ -23,37 +23,37 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// family is what worlds have in common that differ in nothing but pods and claims: the rest of the input, and what is
-// remembered. It is safe for concurrent use.
+// family is shared by worlds whose inputs differ in pods and claims only: the rest of the input, and the
+// caches. It is safe for concurrent use.
 type family struct {
 	*onenode.Asker
 	options  Options
 	gates    pools.Gates
-	nodeFit  NodeFit      // complete
-	anyNode  *corev1.Node // without anything, to find out whether a pod can be understood
+	nodeFit  NodeFit      // complete: both functions are set
+	anyNode  *corev1.Node // an empty node, to find out whether a pod is valid
 	extended map[corev1.ResourceName]*resourceapi.DeviceClass
-	// first is the world that was read whole.
+	// first is the world that was read as a whole. Others follow from it by changes.
 	first *world
 
 	nodes  []*nodeFacts // of real nodes
 	byName map[string]int
-	// published are the inventories without what is expected, devices is how many these have.
+	// published are the nodes without expected devices. devices is the number of devices of nodes.
 	published []*nodeFacts
 	devices   int
-	shared    *onenode.SharedPools // without what is simulated
-	// rules are those of the input, patched the slices with their taints.
+	shared    *onenode.SharedPools // as read, without simulated changes
+	// rules are the taint rules of the input. patched has each slice with the taints that the rules add.
 	rules   []*resourceapi.DeviceTaintRule
 	patched map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice
-	// poolNodes has the real node of each pool that one node has.
+	// poolNodes has the real node of each pool that belongs to a single node.
 	poolNodes map[pools.PoolID]int
 
 	resources *amounts.Resources
-	// kindsBefore is what was known of the kinds of the world before.
+	// kindsBefore has what the previous world knew about its kinds of pods, by key.
 	kindsBefore map[string]*kindBefore
 
-	steps  *lru.Cache // reply about an undecided node, by stepKey
+	steps  *lru.Cache // caches replies for undecided nodes, by stepKey
 	counts atomic.Pointer[counts]
-	// running are the kinds of pods that ran when the cluster was read, by the identity of their entry, once they are asked for.
+	// running caches the kinds of pods that ran when the cluster was read, by the identity of their entry.
 	running sync.Map
 	kinds   memo.Map[string, *podKind]
 	// admissions are those of kinds without extended resources, by what the kinds ask of nodes.
@@ -61,32 +61,32 @@ type family struct {
 
 	mu       sync.Mutex
 	claimIDs map[types.NamespacedName]int32
-	// generated are the claims by number that do not exist yet, and that several pods will use.
+	// generated has the claims that do not exist yet and that several pods will use, by number.
 	generated map[int32]*sharedClaim
 }
 
-// world is what all States of one version of the cluster have in common. It is safe for concurrent use.
+// world is shared by all States of one version of the input. It is safe for concurrent use.
 type world struct {
 	*family
 	resolver *podclaims.Resolver
 	faults   []Fault
-	// unlisted are the claims that hold devices of a pool which no slice lists.
+	// unlisted has, by pool, the claims that hold devices which no slice lists.
 	unlisted map[pools.PoolID][]int32
 	// claims are those that exist, by number.
 	claims table.Table[sharedClaim]
-	// leaving has what was found out last about the pods of each real node.
+	// leaving caches what was last found out about the pods of each real node.
 	leaving atomic.Pointer[[]*leaving]
 
-	// root is the cluster as it was read, from input.
+	// root is the State of the cluster as read from input.
 	root  *State
 	input *input
-	// podsOfWorld finds out where pods are.
+	// podsOfWorld returns the index of nodes by pod. It is nil if two pods have the same name.
 	podsOfWorld func() *lists.Index
-	// unsettled are pods on nodes of which claims do not exist, or are faulty.
+	// unsettled are the running pods with a claim that could not be resolved.
 	unsettled map[types.NamespacedName]bool
 }
 
-// manySteps is how many answers about undecided nodes are kept.
+// manySteps is the capacity of family.steps.
 const manySteps = 1 << 10
 
 func newWorld(o Options, asks *onenode.Asker) *world {
@@ -110,23 +110,23 @@ func (w *world) fault(kind string, key types.NamespacedName, err error) {
 	w.faults = append(w.faults, Fault{Object: object, Err: err})
 }
 
-// nodeFacts are what was read of a node. They are immutable.
+// nodeFacts is what was read about a node. It is immutable.
 type nodeFacts struct {
 	*onenode.Inventory
-	// template is set for nodes that do not exist. The facts are those of all its nodes.
+	// template is set for nodes that do not exist. All nodes of the template share the facts.
 	template *Template
-	// index is the position among real nodes.
+	// index is the position in the list of real nodes.
 	index int
-	// allocatable is what the node has of each resource, by resource number; nil if unknown.
+	// allocatable is the node's capacity by resource number, nil if it is unknown.
 	allocatable []int64
 }
 
-// with is the node with other devices, or other taints on them.
+// with returns the facts with another inventory of devices.
 func (n *nodeFacts) with(inv *onenode.Inventory) *nodeFacts {
 	return &nodeFacts{Inventory: inv, template: n.template, index: n.index, allocatable: n.allocatable}
 }
 
-// at is the node at another position.
+// at returns the facts with another position.
 func (n *nodeFacts) at(index int) *nodeFacts {
 	if n.index == index {
 		return n
@@ -134,10 +134,10 @@ func (n *nodeFacts) at(index int) *nodeFacts {
 	return &nodeFacts{Inventory: n.Inventory, index: index, allocatable: n.allocatable}
 }
 
-// Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
-// for. Handles from one State, and from Sims of it, are equal (==) if they are the same node. To any other State
-// the handle of a real node means the node of that name there, if there is one, and that of a template a node
-// which was not added. The zero value is no node.
+// Node is a handle of a real node, or of the n-th node of a template. Handles from one State, and from Sims of
+// it, are equal (==) if they denote the same node. In any other State, the handle of a real node denotes the
+// node of that name, if there is one. That of a template denotes a node that was not added there. The zero
+// value is no node.
 type Node struct {
 	template *Template
 	index    int
@@ -152,40 +152,40 @@ func (n Node) Name() string {
 	return n.name
 }
 
-// Template is that of a node which does not exist, nil for a real one.
+// Template returns the template of a node that does not exist, nil for a real node.
 func (n Node) Template() *Template { return n.template }
 
-// version is what differs between States. Copying it makes a version of it, see table.Table.
+// version is the part of a State that simulation changes. Copies share structure, see table.Table.
 type version struct {
 	readSet *onenode.ReadSet
 	real    table.Table[nodeRecord]
 	claims  table.Table[claimRecord]
 	groups  []group
-	// groupsOf owns groups, and may write to it.
+	// groupsOf is the edition that owns groups and may write to it.
 	groupsOf *table.Edition
 	around   *onenode.Surroundings
-	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
+	// expected are devices that real nodes do not publish yet. The list is copied on write.
 	expected []expectation
 }
 
-// expectation is that a node will have the devices of a template.
+// expectation says that a real node will have the devices of a template.
 type expectation struct {
 	node     string
 	template *Template
 }
 
-// nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
+// nodeRecord is the state of a node in a version. It is a value; what it points to is immutable.
 type nodeRecord struct {
 	nodeDevices
-	used []int64 // of resources, by number
+	used []int64 // resources in use, by number
 	pods *podEntry
 	gone bool
 }
 
-// nodeDevices are the devices of a node as they are in a State.
+// nodeDevices are a node's devices and their use.
 type nodeDevices struct {
 	facts *nodeFacts
-	// state is nil for an undecided node. That one has options instead.
+	// state is nil for an undecided node, which has options instead.
 	state   *onenode.State
 	options *options
 }
@@ -201,7 +201,7 @@ func (r *nodeRecord) inUse() float64 {
 	return float64(len(r.state.Uses)) / float64(r.facts.Size)
 }
 
-// record returns a node as it is. It is false if the node is gone, or was not added.
+// record returns the record of a node. It is false if the node was removed, or never added.
 func (d *version) record(n Node) (nodeRecord, bool) {
 	if n.template == nil {
 		if n.index >= d.real.Len() {
@@ -217,7 +217,7 @@ func (d *version) record(n Node) (nodeRecord, bool) {
 	return d.fresh(n.template), n.index < g.total
 }
 
-// fresh is a node of a template without pods.
+// fresh returns the record of a node of a template without pods.
 func (d *version) fresh(t *Template) nodeRecord {
 	if t.choice != nil {
 		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.readSet)}}
@@ -225,7 +225,7 @@ func (d *version) fresh(t *Template) nodeRecord {
 	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: t.facts.State(d.readSet, nil)}, used: t.used}
 }
 
-// group returns the nodes of a template, none if there are none yet.
+// group returns the nodes of a template, an empty group if none was added.
 func (d *version) group(t *Template) *group {
 	for i := range d.groups {
 		if d.groups[i].template == t {
@@ -235,7 +235,7 @@ func (d *version) group(t *Template) *group {
 	return &group{template: t}
 }
 
-// here is a handle as this version has it: a real node may be at another position than in the one that it is from.
+// here converts a handle of another version: the position of a real node may differ.
 func (d *version) here(w *world, n Node) Node {
 	if n.template != nil || n.index < d.real.Len() && d.real.At(n.index).facts.Node.Name == n.name && !d.real.At(n.index).gone {
 		return n
@@ -246,9 +246,9 @@ func (d *version) here(w *world, n Node) Node {
 	return Node{index: d.real.Len(), name: n.name}
 }
 
-// named is the position of the real node of a name, one that was removed only if there is no other.
+// named returns the position of the real node of a name. A removed node is returned only if there is no other.
 func (d *version) named(w *world, name string) (index int, found bool) {
-	for i := d.real.Len() - 1; i >= len(w.nodes); i-- { // those that were added
+	for i := d.real.Len() - 1; i >= len(w.nodes); i-- { // nodes that AddNode added
 		if d.real.At(i).facts.Node.Name == name && !d.real.At(i).gone {
 			return i, true
 		}
@@ -257,7 +257,7 @@ func (d *version) named(w *world, name string) (index int, found bool) {
 	return index, found
 }
 
-// deviceOfNode finds a device that one real node has, or is expected to have.
+// deviceOfNode finds a device that belongs to one real node, or is expected there.
 func (d *version) deviceOfNode(w *world, id pools.DeviceID) (node int, position int32, found bool) {
 	if node, found = w.poolNodes[id.PoolID()]; found && !d.real.At(node).gone {
 		position, found = d.real.At(node).facts.Position(id)
@@ -280,24 +280,24 @@ func (d *version) deviceOfNode(w *world, id pools.DeviceID) (node int, position 
 	return 0, 0, false
 }
 
-// podEntry is a pod on a node. The entries of a node are a list, newest first.
+// podEntry is a pod on a node. The pods of a node are a linked list, newest first.
 type podEntry struct {
 	before *podEntry
-	// origin is the entry of which this is a copy, in a list that was made anew. It is nil for the first.
+	// origin is the first entry of the pod if this one is a copy in a rebuilt list, otherwise nil.
 	origin *podEntry
 	pod    *corev1.Pod
-	kind   *podKind // nil for pods that ran when the cluster was read, until somebody asks
-	// taken is what claims of the pod alone hold, claims are the others.
+	kind   *podKind // nil for pods that ran when the cluster was read, see kindOfEntry
+	// taken is what the pod's own claims hold. claims are the numbers of its other claims.
 	taken  *onenode.Taken
 	claims []int32
-	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
+	// joins is set if the pod shares a claim, or if its claims may hold devices of other nodes.
 	joins bool
 }
 
-// nothing is what pods have taken that have no claims of their own, or ran when the cluster was read.
+// nothing is the taken of pods without claims of their own, and of pods that ran when the cluster was read.
 var nothing = new(onenode.Taken)
 
-// list returns the pods of a node in the order in which they came.
+// list returns the pods of a node, oldest first.
 func (e *podEntry) list() []*podEntry {
 	var list []*podEntry
 	for ; e != nil; e = e.before {
@@ -307,17 +307,17 @@ func (e *podEntry) list() []*podEntry {
 	return list
 }
 
-// identity is the same for all copies of an entry.
+// identity returns the same entry for all copies of an entry.
 func (e *podEntry) identity() *podEntry { return cmp.Or(e.origin, e) }
 
-// ahead returns a copy of the entry that comes next to others in a list.
+// ahead returns a copy of the entry in front of another list.
 func (e *podEntry) ahead(before *podEntry) *podEntry {
 	again := *e
 	again.before, again.origin = before, e.identity()
 	return &again
 }
 
-// identities are those of the entries of a list.
+// identities returns the identities of the entries of a list.
 func (e *podEntry) identities() map[*podEntry]bool {
 	set := make(map[*podEntry]bool)
 	for ; e != nil; e = e.before {
@@ -326,10 +326,10 @@ func (e *podEntry) identities() map[*podEntry]bool {
 	return set
 }
 
-// without returns the list without some entries, which are given by their identity.
+// without returns the list without the entries whose identity is gone.
 func (e *podEntry) without(gone func(*podEntry) bool) *podEntry {
 	var newer []*podEntry
-	rest := e // what stays as it is
+	rest := e // the tail that is shared with the old list
 	for entry := e; entry != nil; entry = entry.before {
 		if !gone(entry.identity()) {
 			continue
