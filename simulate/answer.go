@@ -15,17 +15,17 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// reply is the answer for a node, decided or not.
+// reply is the answer for a node, whose template may be undecided.
 type reply struct {
 	*onenode.Answer
-	// options are those of an undecided node after it.
+	// options are those of an undecided node once the pod is there.
 	options *options
 }
 
-// refusal is the answer for a node that does not come into question.
+// refusal is the answer for a node that a rule other than devices excludes.
 var refusal = &onenode.Answer{Verdict: onenode.Unfit}
 
-// on returns the answer for one node, and the variant. The error is the context's.
+// on returns the answer for a node, and the number of the variant. The error is the context's.
 func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, int16, error) {
 	if rec.options != nil {
 		reply, err := a.onOptions(c, d, n, rec)
@@ -39,7 +39,8 @@ func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply,
 	return reply{Answer: answer}, number, err
 }
 
-// room is how many pods fit on a node, one after the other, up to a limit. The pods must be separate.
+// room counts the pods that fit on a node one after the other, up to a limit. The pods must be separate. The
+// second result is set if more may fit.
 func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool, error) {
 	if rec.options != nil {
 		return a.roomOfOptions(c, rec, limit)
@@ -67,7 +68,8 @@ func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool
 	return n, doubt, err
 }
 
-// alike reports whether it is known that as many pods fit on a real node as on the same node before. The pods must be separate.
+// alike reports whether it is known without counting that as many pods fit on a real node now as before. The
+// pods must be separate.
 func (a *asked) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
 	if before.options != nil || now.options != nil || before.gone != now.gone || !slices.Equal(before.used, now.used) {
 		return false, nil
@@ -83,18 +85,19 @@ func (a *asked) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
 	return a.world.Alike(c, before.state, now.state, q)
 }
 
-// stepKey is a pod of a kind that is placed on an undecided node with these options.
+// stepKey is the key of family.steps: the options of an undecided node, and the kind of the pod that is placed
+// there.
 type stepKey struct {
 	options *options
 	kind    *podKind
 }
 
-// errTakesDiffer says that pools of several nodes would be in two states at once.
+// errTakesDiffer says that the remaining templates would leave pools of several nodes in different states.
 var errTakesDiffer = errors.New("the templates that the node can be of take different devices of pools of several nodes")
 
 // onOptions is on for an undecided node.
 func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, error) {
-	// What else depends on claims that are shared, or on pools of several nodes, is not remembered.
+	// Answers that depend on shared claims or on pools of several nodes are not cached.
 	separate := a.separate(c.Context)
 	key := stepKey{rec.options, a.kind}
 	if separate {
@@ -114,23 +117,24 @@ func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) 
 	return found, nil
 }
 
-// step is a pod that is placed on an undecided node, whatever the node may be.
+// step places a pod on an undecided node, for all remaining templates.
 type step struct {
 	*asked
-	call    onenode.Call // that of the caller stays on its stack
+	call    onenode.Call // a copy, so that the caller's stays on its stack
 	version *version
 	node    Node
 	from    *options
 	next    options
-	// taken is the first answer by which a template remains. changed is set if others may be left
-	// out, or something is taken; differs if the templates do not take the same of other pools.
+	// taken is the first answer with which a template remains. changed is set if the options after the step may
+	// differ from those before. differs is set if the templates take different devices of pools of several
+	// nodes.
 	taken            *onenode.Answer
 	changed, differs bool
-	// spent is set if the budget of the call was missing somewhere.
+	// spent is set if the budget of the call ran out.
 	spent bool
 }
 
-// part are templates of one branch on which the pod asks for the same, and sees the same.
+// part groups templates of one branch that have the same variant, and reach the same pools of several nodes.
 type part struct {
 	number int16
 	groups []optionGroup
@@ -150,7 +154,7 @@ func (s *step) run() error {
 	return nil
 }
 
-// parts divides a branch. Templates on which the pod may not run are left out.
+// parts divides a branch into parts. Templates on which the pod may not run are removed.
 func (s *step) parts(b *branch) []part {
 	variants := s.world.onMembers(s.kind, s.next.choice)
 	if variants.one && len(s.used) == 0 && (variants.list[0] < 0 || !s.crosses(variants.list[0])) {
@@ -185,13 +189,14 @@ func (s *step) parts(b *branch) []part {
 	return parts
 }
 
-// crosses reports whether pools of several nodes matter to a variant.
+// crosses reports whether pools of several nodes can serve a variant.
 func (s *step) crosses(number int16) bool {
 	q := s.question(number)
 	return q.Err == nil && len(q.Specs) > 0 && s.world.Crosses(s.call.Context, s.version.around.Shared, q)
 }
 
-// sight is equal for templates on which a variant sees the same besides the devices of the node.
+// sight returns a key. It is equal for templates that give a variant the same choice besides the node's own
+// devices.
 func (s *step) sight(number int16, b *branch, inv *nodeFacts) ([]byte, error) {
 	key := binary.AppendUvarint(nil, uint64(number))
 	q := s.question(number)
@@ -201,7 +206,7 @@ func (s *step) sight(number int16, b *branch, inv *nodeFacts) ([]byte, error) {
 	return s.world.AppendSight(s.call.Context, key, inv.Inventory, b.state, s.version.around.Shared, q)
 }
 
-// add adds a template of a group.
+// add adds a template of a group to the part.
 func (p *part) add(of *optionGroup, member int32) {
 	if last := len(p.groups) - 1; last >= 0 && p.groups[last].example == of.example && sameList(p.groups[last].used, of.used) {
 		p.groups[last].members = append(p.groups[last].members, member)
@@ -238,7 +243,7 @@ func (s *step) part(b *branch, p part) error {
 	return nil
 }
 
-// leave leaves templates out that may do.
+// leave removes templates for an answer that is not a definite no.
 func (s *step) leave(because *onenode.Answer) {
 	s.changed, s.spent = true, s.spent || because == onenode.Spent
 	if s.next.doubt == nil {
@@ -246,7 +251,7 @@ func (s *step) leave(because *onenode.Answer) {
 	}
 }
 
-// remain keeps templates on which the pod has a place.
+// remain keeps templates on which the pod fits.
 func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, demands []amounts.Demand) {
 	switch {
 	case s.taken == nil:
@@ -264,7 +269,7 @@ func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, de
 			groups[i].used = after
 		}
 	}
-	// Templates in one state stay together.
+	// Templates in one state form one branch.
 	if at := slices.IndexFunc(s.next.branches, func(other branch) bool { return other.state == taken.Next() }); at >= 0 {
 		s.changed = true
 		s.next.branches[at].groups = append(s.next.branches[at].groups, groups...)
@@ -273,7 +278,7 @@ func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, de
 	s.next.branches = append(s.next.branches, branch{state: taken.Next(), groups: groups})
 }
 
-// reply is what comes of all templates.
+// reply combines the answers of all templates.
 func (s *step) reply() reply {
 	switch {
 	case s.taken == nil && s.next.doubt != nil:
@@ -291,8 +296,8 @@ func (s *step) reply() reply {
 	return found
 }
 
-// sameAround reports whether two answers take the same of pools of several nodes, and bind claims that
-// pods share alike.
+// sameAround reports whether two answers take the same of pools of several nodes, and bind shared claims to the
+// same nodes.
 func (a *asked) sameAround(one, other *onenode.Answer) bool {
 	for i, e := range a.open {
 		if x, y := one.Bound[i], other.Bound[i]; e.claim >= 0 && (x.Node != y.Node || !x.Node && !equality.Semantic.DeepEqual(x.Selector.NodeSelector, y.Selector.NodeSelector)) {
@@ -305,7 +310,7 @@ func (a *asked) sameAround(one, other *onenode.Answer) bool {
 	})
 }
 
-// roomOfOptions is room for an undecided node: as many as on the template with most room, up to a limit.
+// roomOfOptions is room for an undecided node: the number of the template with most room, up to a limit.
 func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n int64, doubt bool, err error) {
 	s := &step{asked: a, call: *c, version: &version{around: &onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
 	var open int64
@@ -332,8 +337,8 @@ func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n 
 	return n, doubt, nil
 }
 
-// roomOf is how many pods fit on a part for sure, up to a limit. If more may fit, next says why that is not
-// known, and most is how many could.
+// roomOf counts the pods that certainly fit on a part, up to a limit. If more may fit, next is the answer that
+// ended the count, and most is the number that other resources allow.
 func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onenode.Answer, err error) {
 	demands := s.kind.variantAt(p.number).demands
 	for i := range p.groups {
@@ -350,7 +355,7 @@ func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onen
 	}
 	n, doubt, next, err := s.world.Room(&s.call, b.state, q, most)
 	if doubt && next == nil {
-		next = &onenode.Answer{Verdict: onenode.Fits} // as many as are counted
+		next = &onenode.Answer{Verdict: onenode.Fits} // the count reached its own limit
 	}
 	if !doubt {
 		next = nil

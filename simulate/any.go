@@ -13,17 +13,18 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// ErrUndecidedNode is that it is not decided what a node is like, so that nobody can say which
-// devices a pod on it has.
+// ErrUndecidedNode says that the template of a node is not decided yet, so the devices of a pod on it are
+// unknown.
 var ErrUndecidedNode = errors.New("it is not decided which template the node is of")
 
-// choice is what the nodes of an undecided template can be. It is immutable but for what read sets see.
+// choice lists the templates that the nodes of an undecided template can be of. It is immutable, except for a
+// cache.
 type choice struct {
 	members []*Template // cheapest first
 	started atomic.Pointer[started]
 }
 
-// started is a node without pods, as a read set sees it.
+// started caches the options of a node without pods, for one read set.
 type started struct {
 	readSet *onenode.ReadSet
 	options *options
@@ -51,30 +52,30 @@ func (c *choice) lacks(label string) bool {
 	})
 }
 
-// options are the templates that an undecided node can be of. They are immutable.
+// options are the templates that an undecided node can still be of. They are immutable.
 type options struct {
 	choice   *choice
 	branches []branch
-	// doubt is the first answer for which a template was left out that may have done, nil if there
-	// was none.
+	// doubt is the first undecided or failed answer that removed a template, nil if there was none. That
+	// template may have had room.
 	doubt *onenode.Answer
 }
 
-// branch are templates that are in the same state.
+// branch groups templates whose nodes are in the same state: equal devices with equal use.
 type branch struct {
 	state  *onenode.State
 	groups []optionGroup
 }
 
-// optionGroup are templates with the same resources, as positions in the choice, ascending.
+// optionGroup groups templates with the same resources. Members are positions in the choice, ascending.
 type optionGroup struct {
 	example *nodeFacts
-	// used is of resources. It is the same list for groups with the same amounts.
+	// used are the resources in use, by number. Groups with the same amounts share one list.
 	used    []int64
 	members []int32
 }
 
-// sorter collects templates into branches and groups.
+// sorter groups templates into branches and optionGroups.
 type sorter struct {
 	to     *options
 	at     map[*onenode.State]int
@@ -119,8 +120,7 @@ func appendAmounts(to []byte, list []int64) []byte {
 	return to
 }
 
-// look returns the options as a read set sees them: it may tell templates apart that were in the same
-// state.
+// look returns the options with another read set. It may distinguish templates that were in the same state.
 func (o *options) look(l *onenode.ReadSet) *options {
 	next := &options{choice: o.choice, doubt: o.doubt}
 	sort := newSorter(next)
@@ -135,7 +135,7 @@ func (o *options) look(l *onenode.ReadSet) *options {
 	return next
 }
 
-// members lists the templates that remain, as positions in the choice, ascending.
+// members lists the remaining templates, as positions in the choice, ascending.
 func (o *options) members() []int32 {
 	var list []int32
 	for _, b := range o.branches {
@@ -147,7 +147,7 @@ func (o *options) members() []int32 {
 	return list
 }
 
-// cheapest is the first template that remains.
+// cheapest returns the first remaining template, which has the lowest price.
 func (o *options) cheapest() *Template {
 	least := int32(math.MaxInt32)
 	for _, b := range o.branches {
@@ -158,7 +158,7 @@ func (o *options) cheapest() *Template {
 	return o.choice.members[least]
 }
 
-// find returns where a template is, nil if it does not remain.
+// find returns the branch and group of a template, nil if it was removed.
 func (o *options) find(t *Template) (*branch, *optionGroup) {
 	member := slices.Index(o.choice.members, t)
 	for i := range o.branches {
@@ -171,7 +171,7 @@ func (o *options) find(t *Template) (*branch, *optionGroup) {
 	return nil, nil
 }
 
-// only are the options of which one template remains, nil if it cannot.
+// only returns options with a single remaining template, nil if that was removed.
 func (o *options) only(t *Template) *options {
 	b, g := o.find(t)
 	if b == nil {
@@ -194,7 +194,7 @@ func (o *options) same(other *options) bool {
 	})
 }
 
-// as is a node as it would be of a template. It is false if it cannot be of it.
+// as returns the record of an undecided node for one of its templates. It is false if the template was removed.
 func (r *nodeRecord) as(t *Template) (nodeRecord, bool) {
 	b, g := r.options.find(t)
 	if b == nil {

@@ -17,30 +17,31 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// asked is a kind of pods with the claims it shares as they are now.
+// asked is what a kind of pods asks for, given which of its shared claims are allocated.
 type asked struct {
 	world *world
 	kind  *podKind
-	// open are the entries to be allocated, used the claims that are allocated already.
+	// open are the claims to be allocated. used are the records of the claims that are allocated already,
+	// usedSpecs their specs.
 	open      []claimEntry
 	used      []claimRecord
 	usedSpecs []*onenode.Spec
 	mask      string
-	// refused says why no node can do, whatever devices it has.
+	// refused is the reason why no node will do, whatever its devices. It is nil if there is none.
 	refused error
-	// questions are by variant, plain is the one of variant 0.
+	// questions are by variant, nil until needed. plain is that of variant 0.
 	plain     *onenode.Question
 	questions []*onenode.Question
 	shared    *onenode.SharedPools
 }
 
-// errConsumers says that a claim is reserved for as many as there can be.
+// errConsumers says that a claim has the largest allowed number of consumers.
 var errConsumers = errors.New("a claim is reserved for as many pods as there can be")
 
-// errOtherDomain says that a claim of the pods is allocated outside of the domain.
+// errOtherDomain says that a claim of the pods is allocated outside the domain of the gang.
 var errOtherDomain = errors.New("a claim of the pod has devices of another domain")
 
-// asked returns what a pod of the kind has to get.
+// asked returns what a pod of the kind asks for.
 func (d *version) asked(w *world, k *podKind) *asked {
 	if known := k.alone.Load(); known != nil && known.shared == d.around.Shared {
 		return known
@@ -49,7 +50,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 	if !k.shares {
 		a.open = k.entries
 		if a.plain = k.plain; len(k.extended) == 0 {
-			k.alone.Store(a) // there is no other question, so it does not change any more
+			k.alone.Store(a) // the only question, so the result does not change
 		}
 		return a
 	}
@@ -83,7 +84,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 	return a
 }
 
-// passes reports whether what an allocated claim holds passes a filter.
+// passes reports whether all devices of an allocated claim pass a filter.
 func (d *version) passes(rec *claimRecord, f *narrow.Filter) bool {
 	for _, held := range rec.held {
 		on, _ := d.record(held.node)
@@ -103,7 +104,7 @@ func (d *version) passes(rec *claimRecord, f *narrow.Filter) bool {
 	return true
 }
 
-// question is the one for a variant.
+// question returns the question for a variant.
 func (a *asked) question(n int16) *onenode.Question {
 	if n == 0 && a.plain != nil {
 		return a.plain
@@ -118,8 +119,8 @@ func (a *asked) question(n int16) *onenode.Question {
 	return a.questions[n]
 }
 
-// separate reports whether each pod stands for itself: it shares no claims, and no pool of several
-// nodes can serve it. Then how many fit on one node does not depend on another.
+// separate reports whether pods do not affect each other across nodes: they share no claims, and no pool of
+// several nodes can serve them. How many fit on one node then depends on that node only.
 func (a *asked) separate(ctx context.Context) bool {
 	if a.kind.shares || a.refused != nil {
 		return false
@@ -130,7 +131,7 @@ func (a *asked) separate(ctx context.Context) bool {
 	return !a.world.Crosses(ctx, a.shared, a.plain)
 }
 
-// variant returns the one for a node, -1 if the pods may not run there.
+// variant returns the number of the variant for a node, -1 if the pods may not run there.
 func (a *asked) variant(n Node, facts *nodeFacts) int16 {
 	number := a.world.on(a.kind, facts)
 	if number < 0 {
@@ -144,7 +145,7 @@ func (a *asked) variant(n Node, facts *nodeFacts) int16 {
 	return number
 }
 
-// served returns the answer of the devices for a variant.
+// served returns the answer for the devices of a node, and a variant.
 func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
 	q := a.question(number)
 	if q.Err != nil {
@@ -159,7 +160,7 @@ func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, num
 	return a.world.About(c, rec.facts.Inventory, rec.state, d.around, q)
 }
 
-// claimOf returns the claim for the i-th spec of the question, -1 if it is the pod's own.
+// claimOf returns the number of the claim for the i-th spec of the question, -1 if the claim is the pod's own.
 func (a *asked) claimOf(i int32) int32 {
 	if int(i) < len(a.open) {
 		return a.open[i].claim
@@ -167,12 +168,13 @@ func (a *asked) claimOf(i int32) int32 {
 	return -1
 }
 
-// splitHoldings returns those of one claim of the question.
+// splitHoldings returns the holdings of one claim of the question.
 func splitHoldings(all []onenode.Holding, claim int32) []onenode.Holding {
 	return slices.DeleteFunc(slices.Clone(all), func(h onenode.Holding) bool { return h.Claim != claim })
 }
 
-// linked reports whether claims that are allocated have a say in which devices the others get.
+// linked reports whether an extension relates open claims to allocated ones, so that those restrict the
+// devices.
 func (a *asked) linked() bool {
 	if len(a.used) == 0 || !a.world.options.Extensions {
 		return false
@@ -180,10 +182,11 @@ func (a *asked) linked() bool {
 	return slices.ContainsFunc(a.kind.entries, func(e claimEntry) bool { return e.spec.Across() })
 }
 
-// errLinkUnknown says that it is not known which devices a claim has that others are to match.
+// errLinkUnknown says that other claims are to match a claim whose devices are not known.
 var errLinkUnknown = errors.New("other claims of the pod are to match one whose devices are not known: it has admin access, or is on an undecided node")
 
-// linkedProblem compiles what the open claims ask for, with the devices that others have as seen from a node.
+// linkedProblem compiles the open claims together with the allocated ones, whose devices have the names that
+// the node sees.
 func (a *asked) linkedProblem(open []*resourceapi.ResourceClaim, extensions []extension.Claim, n Node, inv *nodeFacts) (*allocator.Problem, error) {
 	open, extensions = slices.Clip(open), slices.Clip(extensions)
 	for i := range a.used {
@@ -204,7 +207,7 @@ func (a *asked) linkedProblem(open []*resourceapi.ResourceClaim, extensions []ex
 	return a.world.Compile(open, extensions)
 }
 
-// devicesOf names the devices that a claim has. All that other nodes have are out of sight alike.
+// devicesOf names the devices that a claim holds. All devices of other nodes get one placeholder name.
 func (a *asked) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.DeviceID {
 	var list []pools.DeviceID
 	for _, held := range rec.held {
@@ -225,7 +228,7 @@ func (a *asked) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.Devi
 	return list
 }
 
-// servedLinked is served where allocated claims have a say. Nothing of it is remembered.
+// servedLinked is served for linked claims. The answer is not cached.
 func (a *asked) servedLinked(c *onenode.Call, d *version, n Node, rec *nodeRecord, q *onenode.Question) (*onenode.Answer, error) {
 	objects, extensions := q.Claims()
 	problem, err := a.linkedProblem(objects, extensions, n, rec.facts)
@@ -235,7 +238,7 @@ func (a *asked) servedLinked(c *onenode.Call, d *version, n Node, rec *nodeRecor
 	return a.world.AskOnce(c, rec.facts.Inventory, rec.state, d.around, problem)
 }
 
-// problemOn is the one for a variant on a node under its name.
+// problemOn returns the problem for a variant on a node, under the node's name.
 func (a *asked) problemOn(number int16, n Node, inv *nodeFacts) (*allocator.Problem, error) {
 	q := a.question(number)
 	if !a.linked() || len(q.Specs) == 0 {

@@ -19,15 +19,14 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Expect says that a real node, whether it is ready or not, will have the devices of a template as
-// soon as its drivers publish them. Driver by driver, slices that are there win, complete or not:
-// those of the node in the Cluster, then those that were expected before. Pools and slices are those
-// of the template, with the name of the node in place of that of the template's node, or behind it if
-// they do not have it. All else of the node is as it is, taints and resources included.
+// Expect adds devices to a real node that its drivers will publish: those of the template. The node need not be
+// ready. For each driver, existing slices take precedence, complete or not: those of the node in the Cluster,
+// then those expected before. In names of pools and slices, the node's name replaces that of the template's
+// node, or is appended. Nothing else about the node changes, such as taints and resources.
 //
-// Update keeps what is expected of nodes that still exist, until all drivers have published. The
-// error is that there is no such node, or that the template is undecided; then nothing changed. It takes time in proportion to the
-// devices of the node and the template.
+// Update keeps expected devices of nodes that still exist, until all their drivers have published. It is an
+// error if there is no such node, or if the template is undecided. Then nothing changes. It takes time in
+// proportion to the devices of the node and the template.
 func (m *Sim) Expect(node string, t *Template) error {
 	index, found := m.data.named(m.world, node)
 	if !found || m.data.real.At(index).gone {
@@ -58,12 +57,13 @@ func (m *Sim) Expect(node string, t *Template) error {
 	return nil
 }
 
-// AddNode adds a real node, behind the others, with slices that its drivers have published. It is as any other real node
-// from then on, but is not part of an Update. Allocated claims that have devices of it already take them, also where the devices were those
-// of a node that was removed. Claims that were allocated for a node of its name that was removed can be used on it.
+// AddNode appends a real node with slices that its drivers have published. It is like any other real node, but
+// Update drops it. Allocated claims with devices of it hold them at once, also if the devices belonged to a
+// removed node. A claim that is bound to a removed node of the same name is bound to the new one.
 //
-// The error names a node that exists, a slice that is not of this node alone, or a pool that another node has; then nothing changed. It takes time
-// in proportion to the devices of the node, and the nodes that were added; and to all claims, if a node of its name or with one of its pools was removed.
+// The error names a node that exists, a slice that is not for this node alone, or a pool that exists elsewhere.
+// Then nothing changes. It takes time in proportion to the devices of the node and to the nodes added before.
+// If a removed node had its name or one of its pools, it takes time in proportion to all claims, too.
 func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice) error {
 	if node == nil {
 		return errors.New("the node is nil")
@@ -94,10 +94,10 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 	rec.facts = facts
 	held := m.heldOn(rec, Node{index: facts.index, name: node.Name})
 	rec.state = facts.State(m.data.readSet, onenode.Uses(nil).Change(held, true))
-	return nil // there is no more room on the nodes before it
+	return nil // the nodes before it have no more room than they had
 }
 
-// hasPool finds out whose pool one is that is there.
+// hasPool returns who has a pool: a node, or several. It is false if the pool does not exist.
 func (d *version) hasPool(w *world, id pools.PoolID) (of string, found bool) {
 	for i := range d.around.Shared.Pools {
 		if d.around.Shared.Pools[i].ID == id {
@@ -112,7 +112,7 @@ func (d *version) hasPool(w *world, id pools.PoolID) (of string, found bool) {
 	return "", false
 }
 
-// withPool lists the real nodes that have a pool, or had it when they were removed.
+// withPool lists the real nodes that have a pool, removed ones included.
 func (d *version) withPool(w *world, id pools.PoolID) iter.Seq[*nodeRecord] {
 	return func(yield func(*nodeRecord) bool) {
 		var nodes []int
@@ -124,7 +124,7 @@ func (d *version) withPool(w *world, id pools.PoolID) iter.Seq[*nodeRecord] {
 				nodes = append(nodes, node)
 			}
 		}
-		for node := len(w.nodes); node < d.real.Len(); node++ { // those that were added
+		for node := len(w.nodes); node < d.real.Len(); node++ { // nodes that AddNode added
 			nodes = append(nodes, node)
 		}
 		for _, node := range nodes {
@@ -136,12 +136,12 @@ func (d *version) withPool(w *world, id pools.PoolID) iter.Seq[*nodeRecord] {
 	}
 }
 
-// succeeds reports whether a real node of the name of another, or with one of its pools, was removed.
+// succeeds reports whether a removed real node had the name of a node, or one of its pools.
 func (d *version) succeeds(w *world, rec *nodeRecord) bool {
 	if index, known := w.byName[rec.facts.Node.Name]; known && d.real.At(index).gone {
 		return true
 	}
-	for node := len(w.nodes); node < d.real.Len(); node++ { // those that were added
+	for node := len(w.nodes); node < d.real.Len(); node++ { // nodes that AddNode added
 		if other := d.real.At(node); other.gone && other.facts.Node.Name == rec.facts.Node.Name {
 			return true
 		}
@@ -156,8 +156,9 @@ func (d *version) succeeds(w *world, rec *nodeRecord) bool {
 	return false
 }
 
-// heldBefore finds what claims hold of devices of a node that were those of nodes that are gone. What they hold of other devices of these
-// nodes stays there. Claims for a node of that name that is gone become claims for this one.
+// heldBefore moves holdings of a removed node's devices to the node that has these devices now, and returns
+// them. Holdings of other devices stay with the removed node. Claims that were bound to a removed node of that
+// name are bound to this one.
 func (m *Sim) heldBefore(rec *nodeRecord, node Node) []onenode.Holding {
 	if !m.data.succeeds(m.world, rec) {
 		return nil
@@ -196,7 +197,8 @@ func (m *Sim) heldBefore(rec *nodeRecord, node Node) []onenode.Holding {
 	return all
 }
 
-// heldOn finds what claims hold of devices of a node that were not listed before.
+// heldOn returns what claims hold of devices of a node that were not listed there before, and updates the
+// records of the claims.
 func (m *Sim) heldOn(rec *nodeRecord, node Node) []onenode.Holding {
 	all := m.heldBefore(rec, node)
 	for _, pool := range rec.facts.Pools {
@@ -220,8 +222,8 @@ func (m *Sim) heldOn(rec *nodeRecord, node Node) []onenode.Holding {
 	return all
 }
 
-// expect returns the node with the devices of drivers that have published nothing; the same one
-// if there is no such driver.
+// expect returns the node with the expected devices of drivers that have published nothing. It returns its
+// argument if there is no such driver.
 func (w *world) expect(inv *nodeFacts, shared *onenode.SharedPools, t *Template) *nodeFacts {
 	published := make(map[string]bool)
 	for _, slice := range slices.Concat(inv.Published, shared.Published) {
@@ -241,7 +243,7 @@ func (w *world) expect(inv *nodeFacts, shared *onenode.SharedPools, t *Template)
 	return inv.with(onenode.NewInventory(w.gates, inv.Node, more))
 }
 
-// expected is a slice of the template as a node of that name would have it.
+// expected returns a slice of the template with the names that it would have on a node.
 func (t *Template) expected(slice *resourceapi.ResourceSlice, node string) *resourceapi.ResourceSlice {
 	rename := func(name string) string {
 		if strings.Contains(name, t.spec.Node.Name) {
@@ -254,7 +256,7 @@ func (t *Template) expected(slice *resourceapi.ResourceSlice, node string) *reso
 	return named
 }
 
-// stillExpected are the templates of a node of which a driver has published nothing.
+// stillExpected returns the node with its expected devices, and the expectations that still add some.
 func (w *world) stillExpected(inv *nodeFacts, shared *onenode.SharedPools, expected []expectation) (*nodeFacts, []expectation) {
 	var open []expectation
 	for _, e := range expected {
@@ -268,8 +270,8 @@ func (w *world) stillExpected(inv *nodeFacts, shared *onenode.SharedPools, expec
 	return inv, open
 }
 
-// move gives devices that pods and claims hold on a node the positions of a new inventory of it, which
-// has all pools of the one before.
+// move updates the positions of devices that pods and claims hold on a node. The new inventory of the node has
+// all pools of the old one.
 func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 	if len(rec.state.Uses) == 0 {
 		return

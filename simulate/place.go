@@ -16,10 +16,10 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Place puts one pod on a node and reserves its claims: a claim that another pod has allocated ties
-// it to where that claim can be used. A pod that is placed again stands for another one like it, which
-// takes as much again. The result says whether the pod was placed. The error is about the pod or a template
-// of the set, or the context's; then nothing changed.
+// Place puts one pod on a node and allocates its claims. The pod is restricted to nodes where its allocated
+// claims can be used. Placing a pod again stands for another equal pod, which uses as much again. The result
+// says whether the pod was placed. The error is about the pod or a template of the set, or is the context's.
+// Then nothing changes.
 func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (Result, error) {
 	kind, err := m.world.kindOf(pod)
 	if err != nil {
@@ -28,14 +28,14 @@ func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (R
 	return m.PlaceMany(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind, claims: m.world.resolver}, 1, on, p)
 }
 
-// PlaceMany puts up to n pods of a shape on nodes, one after the other, as kube-scheduler would with
-// these nodes in the order that the policy gives. Those of the Shape come first; beyond them, and
-// beyond n if there are more, they stand for pods like them. With FirstFit it takes time in
-// proportion to the nodes and to those that change; equal nodes of a template are placed on at once.
-// The error is about a template of the set, or the context's; then nothing changed.
+// PlaceMany places up to n pods of a shape, one after the other, as kube-scheduler would if it considered the
+// nodes in the order of the policy. It begins with the pods of the Shape. If n is larger, further pods equal to
+// the last one are placed. With FirstFit it takes time in proportion to the nodes, and to those that change.
+// Equal nodes of a template are filled in one step. The error is about a template of the set, or is the
+// context's. Then nothing changes.
 func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
 	if n == 1 {
-		return m.place(ctx, shape, n, on, p) // nothing is written before all that can fail is over
+		return m.place(ctx, shape, n, on, p) // nothing changes before the last step that can fail
 	}
 	m.Fork()
 	result, err := m.place(ctx, shape, n, on, p)
@@ -47,12 +47,12 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 	return result, nil
 }
 
-// place is PlaceMany, but with an error, some of the pods may be placed.
+// place is PlaceMany, but some of the pods may be placed if there is an error.
 func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
 	return m.placeSome(ctx, shape, n, 0, on, p)
 }
 
-// placeSome is place with at most so many of the pods on a node, zero or less for any number.
+// placeSome is place with a largest number of these pods on one node. Zero or less is no limit.
 func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on Nodes, p Policy) (Result, error) {
 	c, err := m.world.NewCall(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (b *batch) run() error {
 	return nil
 }
 
-// fillReal places on real nodes in order.
+// fillReal places pods on real nodes in order.
 func (b *batch) fillReal(part nodesPart) error {
 	m, kind := b.sim, b.shape.kind
 	start := 0
@@ -136,7 +136,7 @@ func (b *batch) fillReal(part nodesPart) error {
 	return nil
 }
 
-// first notes that no real node before the given one has room.
+// first caches that no real node before the given position has room.
 func (m *Sim) first(k *podKind, node int) {
 	if m.firsts == nil {
 		m.firsts = make(map[*podKind]int)
@@ -144,7 +144,7 @@ func (m *Sim) first(k *podKind, node int) {
 	m.firsts[k] = node
 }
 
-// fillNode places on one node as long as there is room. Full is set if there is none for sure.
+// fillNode places pods on one node until it has no room. full is set if it certainly has none.
 func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 	var s segment
 	for b.left > 0 && (b.perNode == 0 || s.each < b.perNode) {
@@ -195,7 +195,7 @@ func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *
 	return rec
 }
 
-// allocate writes down what the claims hold that the pod shares, and that it uses them.
+// allocate records the allocations of shared claims, and the pod as their consumer.
 func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
 	alone := new(onenode.Taken)
 	entry.taken = alone
@@ -231,7 +231,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
 	}
 }
 
-// selectorOf compiles the node selector of an allocation. Nil is everywhere.
+// selectorOf compiles the node selector of an allocation. Nil means all nodes.
 func selectorOf(result *resourceapi.AllocationResult) *nodeaffinity.NodeSelector {
 	if result == nil || result.NodeSelector == nil {
 		return nil
@@ -243,7 +243,7 @@ func selectorOf(result *resourceapi.AllocationResult) *nodeaffinity.NodeSelector
 	return selector
 }
 
-// fillNew places on nodes of a template, equal ones at once.
+// fillNew places pods on nodes of a template, equal ones in one step.
 func (b *batch) fillNew(part nodesPart) error {
 	m := b.sim
 	g := m.data.group(part.template)
@@ -276,7 +276,7 @@ func (b *batch) fillNew(part nodesPart) error {
 	return nil
 }
 
-// limited is how many of the pods are placed on a node that has room for so many.
+// limited returns how many of the pods are placed on a node with room for n.
 func (b *batch) limited(n int64) int {
 	if b.perNode > 0 {
 		return min(int(n), b.perNode)
@@ -284,7 +284,7 @@ func (b *batch) limited(n int64) int {
 	return int(n)
 }
 
-// fillRun places on nodes that are equal, as long as there is room, and adds them to the group.
+// fillRun places pods on a run of equal nodes until they have no room, and adds the nodes to the group.
 func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 	if b.left == 0 {
 		to.add(run{count: nodes, nodeRecord: rec})
@@ -316,7 +316,7 @@ func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 	return nil
 }
 
-// fillEach places the same number of pods on each of some equal nodes.
+// fillEach places the same number of pods on each of several equal nodes.
 func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 	s := b.segment(Node{template: to.template, index: to.used}, &rec)
 	s.nodes, s.each = nodes, each
@@ -331,7 +331,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 			return err
 		}
 		if a.Verdict != onenode.Fits {
-			// There was room a moment ago, and the budget is spent since: what was known is forgotten.
+			// There was room a moment ago. The cached answer has been dropped, and the budget ran out.
 			b.call.Note(a.Answer)
 			to.add(run{count: nodes, nodeRecord: before})
 			return nil
@@ -340,7 +340,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 			rec.used = amounts.AddInPlace(rec.used, b.asked.kind.variantAt(number).demands, 1)
 		}
 		if a.Next() == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
-			break // nothing changes, however many there are
+			break // no pod changes anything
 		}
 	}
 	to.add(run{count: nodes, nodeRecord: rec})
@@ -352,7 +352,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 	return nil
 }
 
-// oneByOne chooses a node for each pod by itself.
+// oneByOne chooses a node for each pod separately.
 func (b *batch) oneByOne() error {
 	for b.left > 0 {
 		if err := b.interrupted(b.left); err != nil {
@@ -388,7 +388,7 @@ func (b *batch) oneByOne() error {
 	return nil
 }
 
-// allOrNothing undoes what a call does that does not place all its pods.
+// allOrNothing undoes the changes of a call that does not place all its pods.
 func (m *Sim) allOrNothing(place func() (Result, error)) (Result, error) {
 	m.Fork()
 	result, err := place()

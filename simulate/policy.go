@@ -16,36 +16,37 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// Policy chooses among the nodes that fit. Which devices of a node a pod gets is up to
-// Options.DevicePolicy. A policy is immutable.
+// Policy chooses a node among those on which a pod fits. Options.DevicePolicy chooses the devices of the node.
+// A policy is immutable.
 type Policy struct {
 	// score is nil for first fit.
 	score func(NodeClass) float64
-	// lasting is a number of a policy of which scores depend on the node alone, and so are remembered; 0 of any other.
+	// lasting identifies a policy whose scores depend on the node alone, so that they can be cached; 0 for any
+	// other.
 	lasting int
 }
 
-// FirstFit takes nodes in the order in which they are given.
+// FirstFit takes the first node that fits, in the order of the set.
 var FirstFit = Policy{}
 
-// Score is a policy of one's own: the node with the highest score wins, the first of several. It is
-// asked once per call for nodes that are in the same state.
+// Score returns a policy that prefers the node with the highest score, the first of several. f is called once
+// per call for all nodes in the same state.
 func Score(f func(NodeClass) float64) Policy { return Policy{score: f} }
 
-// NodeClass are nodes that are in the same state, as a Policy sees them.
+// NodeClass is an equivalence class of nodes, as a Policy sees it: they are in the same state.
 type NodeClass struct {
-	// Example is one of them. All else about an undecided node is that of the cheapest template of
-	// which the node can be once the pod is there.
+	// Example is one of the nodes. For an undecided node, the other fields are those of the cheapest template
+	// that remains once the pod is there.
 	Example Node
-	// InUse is which part of the devices is in use, from 0 to 1.
+	// InUse is the fraction of the devices that are in use, from 0 to 1.
 	InUse float64
-	// Room is how many more pods of a shape get devices on the node, RoomAfter how many once the
-	// pod is there that is being placed. CPU and the like are not looked at, nor pools of several
-	// nodes. Where that is undecided, it is how many fit for sure.
+	// Room returns how many more pods of a shape get devices on the node, RoomAfter the same once the pod is
+	// placed. They ignore other resources, and pools of several nodes. If the number is undecided, they return
+	// how many certainly fit.
 	Room, RoomAfter func(*Shape) int
 }
 
-// batch is a call that places pods of one shape.
+// batch is one call that places pods of a shape.
 type batch struct {
 	sim    *Sim
 	call   onenode.Call
@@ -55,16 +56,18 @@ type batch struct {
 	asked  *asked
 	left   int
 	placed []segment
-	// perNode is how many of the pods may be on a node, 0 for any number. Counts has how many are, where nodes are chosen one by one.
+	// perNode is the largest number of the pods on one node, 0 for any number. counts has the present numbers,
+	// if nodes are chosen one by one.
 	perNode int
 	counts  map[Node]int
 	// doubtful is set if the last pod that was not placed may fit.
 	doubtful bool
-	// counting ends the batch with endless set once a pod changes nothing.
+	// counting is set to count pods that are not kept. The batch then ends, with endless set, once a pod
+	// changes nothing.
 	counting, endless bool
 }
 
-// count is how many pods were placed.
+// count returns the number of placed pods.
 func (b *batch) count() int {
 	n := 0
 	if last := len(b.placed) - 1; last >= 0 {
@@ -73,12 +76,12 @@ func (b *batch) count() int {
 	return n
 }
 
-// segment starts one on a node.
+// segment starts a segment on a node.
 func (b *batch) segment(n Node, rec *nodeRecord) segment {
 	return segment{node: n, nodes: 1, first: b.count(), before: rec.nodeDevices, around: b.sim.data.around, asked: b.asked, shape: b.shape}
 }
 
-// interrupted looks at the context now and then: placing what was asked before does not.
+// interrupted checks the context for every 1024th pod, as cached answers do not check it.
 func (b *batch) interrupted(pod int) error {
 	const often = 1024
 	if pod%often == 0 && b.call.Context.Err() != nil {
@@ -87,8 +90,8 @@ func (b *batch) interrupted(pod int) error {
 	return nil
 }
 
-// nothingChanged reports whether there is as much room as before the last pod, as far as devices and
-// resources are concerned. A pod that shares claims may have changed these: the next one tells.
+// nothingChanged reports whether devices and resources are as before the last pod. It is false if
+// claims are shared: what the next pod asks for may differ.
 func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
 	for _, e := range b.asked.open {
 		if e.claim >= 0 {
@@ -111,14 +114,14 @@ type candidate struct {
 	number int16
 }
 
-// Pack prefers the node of which most devices are in use, Spread the one of which least are.
+// Pack prefers the node with the largest fraction of devices in use, Spread the one with the smallest.
 var (
 	Pack   = Policy{score: func(c NodeClass) float64 { return c.InUse }, lasting: 1}
 	Spread = Policy{score: func(c NodeClass) float64 { return -c.InUse }, lasting: 2}
 )
 
-// LeastWaste prefers the node that loses least room for pods of the given shapes: each pod of a
-// shape that does not fit any more counts as one.
+// LeastWaste prefers the node that loses least room for pods of the given shapes. The loss is the number of
+// pods of each shape that no longer fit.
 func LeastWaste(shapes ...*Shape) Policy {
 	return Score(func(c NodeClass) float64 {
 		lost := 0.0
@@ -139,7 +142,7 @@ func (b *batch) choose() (*candidate, error) {
 	scores := make(map[reply]float64)
 	visit := func(n Node, rec *nodeRecord) (more bool, err error) {
 		if b.perNode > 0 && b.counts[n] >= b.perNode {
-			return true, nil // it is by itself: no node like it stands for it
+			return true, nil // such a node is in a run of its own
 		}
 		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
@@ -172,48 +175,48 @@ func (b *batch) choose() (*candidate, error) {
 	return best, nil
 }
 
-// admitted has the real nodes of a set that admit pods and have room for them, devices apart, by what else decides whether the pods fit.
-// Kinds of pods share one.
+// admitted groups the real nodes of a set that admit pods and have the other resources for them. Nodes of one
+// group have devices in the same state. Kinds of pods with equal demands share it.
 type admitted struct {
-	real  table.Table[nodeRecord] // the nodes as they were
+	real  table.Table[nodeRecord] // as of the last update
 	alike ranking.Groups[deviceClass]
 }
 
-// admittedKey tells of which pods, on which nodes.
+// admittedKey is the key of Sim.admitted.
 type admittedKey struct {
 	*admission
 	on *nodeSet
-	// demands are those of CPU and the like.
+	// demands is a key of the pods' demands of CPU and other resources.
 	demands string
 }
 
-// deviceClass is equal for nodes that give equal answers to pods, and have equal scores that last.
+// deviceClass is equal for nodes with equal answers and equal lasting scores.
 type deviceClass struct {
 	state   *onenode.State
 	variant int16
 }
 
-// ranked has the classes of nodes on which pods of a kind fit in the order in which a policy prefers them.
+// ranked caches the order in which a policy prefers the classes of nodes on which pods of a kind fit.
 type ranked struct {
 	of    *admitted
 	order ranking.Order[deviceClass]
-	// doubtful is set for good once a node is neither a yes nor a no.
+	// doubtful is set for good once the answer for a node is neither yes nor no.
 	doubtful bool
 }
 
-// rankedKey tells of which pods, on which nodes, and by which policy.
+// rankedKey is the key of Sim.ranked.
 type rankedKey struct {
 	kind    *podKind
 	on      *nodeSet
 	lasting int
 }
 
-// manyRanked is how many a Sim has at most of admitted and of ranked. With more, all are forgotten.
+// manyRanked is the largest number of entries of Sim.admitted and of Sim.ranked. If there are more, all are dropped.
 const manyRanked = 16
 
-// chooseRanked is choose for pods that stand for themselves, on real nodes, by a policy with scores that last. It looks at nodes
-// that changed since it was asked before, then at one of each class of nodes that was not scored, and again at the one that it chooses. Without
-// an answer it is nil.
+// chooseRanked is choose for separate pods, real nodes, and a policy whose scores last. It looks only at nodes that
+// changed since the last call, at one node of each new class, and at the chosen node. It returns nil if it does not
+// apply.
 func (b *batch) chooseRanked() (*candidate, error) {
 	m := b.sim
 	parts := b.on.list()
@@ -246,7 +249,7 @@ func (b *batch) chooseRanked() (*candidate, error) {
 	return &candidate{n, a, number}, nil
 }
 
-// admitted has the nodes of a set as they are now.
+// admitted returns the nodes of a set, with all changes so far.
 func (b *batch) admitted(part nodesPart) *admitted {
 	m, kind := b.sim, cmp.Or(b.shape.kind.whole, b.shape.kind)
 	demands := memo.NewKey()
@@ -266,7 +269,7 @@ func (b *batch) admitted(part nodesPart) *admitted {
 	return found
 }
 
-// follow looks at the nodes that changed.
+// follow regroups the nodes that changed.
 func (f *admitted) follow(m *Sim, kind *podKind, part nodesPart) {
 	d := &m.data
 	f.alike.Resize(d.real.Len()) // nodes that were added may be gone with a Revert
@@ -287,7 +290,7 @@ func (f *admitted) follow(m *Sim, kind *podKind, part nodesPart) {
 	m.by = new(table.Edition) // what is written from now on does not change the nodes as they were
 }
 
-// follow scores the classes of nodes that were not scored before.
+// follow scores the new classes of nodes.
 func (r *ranked) follow(b *batch) error {
 	d := &b.sim.data
 	return r.order.Follow(&r.of.alike, func(i int) (float64, error) {
@@ -308,7 +311,7 @@ func (r *ranked) follow(b *batch) error {
 	})
 }
 
-// score is what the policy says of a node.
+// score returns the policy's score of a node.
 func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 	w, c := b.sim.world, b.call // a policy may keep functions; what they refer to lives on the heap
 	before, after := *rec, a.Next()
@@ -348,8 +351,8 @@ func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 	return score
 }
 
-// visit shows the nodes of a part of a set, one of each run of equal ones, and one that is fresh. It
-// reports whether the visitor wants more.
+// visit calls a function for the nodes of a part, once for each run of equal nodes, and once for a node without
+// pods. It reports whether the function wants more.
 func (d *version) visit(part nodesPart, visit func(Node, *nodeRecord) (bool, error)) (bool, error) {
 	if part.template == nil {
 		for i, rec := range d.realIn(part) {

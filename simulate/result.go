@@ -19,21 +19,23 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Result of a call that places pods.
+// Result is the result of a call that places pods.
 type Result struct {
-	// Placed is how many pods have a node. Undecided and Unfit are the others: Undecided if there
-	// is a node on which the search was given up or failed, so that the pods may fit.
+	// Placed counts the pods that were placed, Undecided and Unfit the others. Undecided pods may fit: on some
+	// node, the search failed or ran out of budget.
 	Placed, Unfit, Undecided int
-	// NoProof says that the pods of a gang which are Unfit may fit in a way that was not looked for: see Sim.Gang.
+	// NoProof is set if the Unfit pods of a gang may fit in a way that was not searched, see Sim.Gang.
 	NoProof bool
-	// Domain is where Sim.Gang placed the gang: a value for each topology that was kept. It is nil without topologies.
+	// Domain is the domain in which Sim.Gang placed the gang: a value for each topology that was kept. It is
+	// nil without topologies.
 	Domain []InCommon
-	// Closest is the domain that lacks least for a gang which was not placed. It is nil if there is no domain.
+	// Closest is the domain that comes closest to having room for a gang that was not placed. It is nil if
+	// there is no domain.
 	Closest *Closest
-	// Err is the first error about a node, nil if there was none. Nodes with errors take no pods.
+	// Err is the first error about a node, nil if there was none. Pods are not placed on nodes with errors.
 	Err error
-	// NotLookedAt is what kube-scheduler looks at of the pods and the simulation did not: whether they
-	// are placed may depend on it. It is nil if that is nothing.
+	// NotLookedAt lists what kube-scheduler checks of the pods but the simulation did not. Whether they are
+	// placed may depend on it. It is nil if there is nothing.
 	NotLookedAt []NotLookedAt
 
 	segments []segment
@@ -59,15 +61,15 @@ func (r *Result) merge(other Result) {
 	r.unplaced = append(r.unplaced, other.unplaced...)
 }
 
-// NotLookedAt is what a simulation does not look at of some pods.
+// NotLookedAt is what a simulation does not check of some pods.
 type NotLookedAt struct {
-	// Pod is one of those that have it.
+	// Pod is one of these pods.
 	Pod *corev1.Pod
-	// Aspects are phrases, as of nodefit.NotLookedAt.
+	// Aspects are phrases of nodefit.NotLookedAt.
 	Aspects []string
 }
 
-// notLookedAt lists what is not looked at of pods, once for each list of aspects.
+// notLookedAt adds the aspects of a shape to a list, unless they are in it.
 func notLookedAt(list []NotLookedAt, shape *Shape) []NotLookedAt {
 	aspects := shape.kind.notLookedAt
 	if len(aspects) == 0 || slices.ContainsFunc(list, func(n NotLookedAt) bool { return slices.Equal(n.Aspects, aspects) }) {
@@ -76,30 +78,32 @@ func notLookedAt(list []NotLookedAt, shape *Shape) []NotLookedAt {
 	return append(slices.Clip(list), NotLookedAt{Pod: shape.pod(0), Aspects: aspects})
 }
 
-// InCommon is what the nodes or devices of a domain have in common: the value of a label, or that of an attribute as a CEL literal.
+// InCommon is what the nodes or devices of a domain have in common: the value of a label, or that of an
+// attribute as a CEL literal.
 type InCommon struct {
 	Topology Topology
 	Value    string
 }
 
-// String is name and value.
+// String returns name=value.
 func (c InCommon) String() string { return c.Topology.name() + "=" + c.Value }
 
-// Topology is what a gang must have in common: the value of a label of all its nodes, or of an
-// attribute of all its devices. One of the two is set. Nodes without the label, and devices without
-// the attribute, have no value and are of no use.
+// Topology is a property that a gang must have in common: the value of a label of its nodes, or of an attribute
+// of its devices. One of the two is set. Nodes without the label, and devices without the attribute, are not in
+// any domain.
 type Topology struct {
 	NodeLabel string
-	// DeviceAttribute is compared as by matchAttribute, but over all pods: requests get devices with
-	// one value, or with a list that has it. A request for all devices gets all with the value. The
-	// order is that of nodes, then of devices. Versions that differ in build metadata only are equal.
-	// Pods without such a request need no node of the domain, but for its labels.
+	// DeviceAttribute is compared as by matchAttribute, but over all pods. Requests get devices with one value,
+	// or with a list that contains it. A request for all devices gets all devices with the value. Domains are
+	// ordered by node, then by device. Versions that differ in build metadata only are equal. Pods without such
+	// a request may run on nodes without the attribute, as long as the labels match.
 	DeviceAttribute resourceapi.FullyQualifiedName
-	// Requests are the names of the requests that DeviceAttribute is about, as in a
-	// DeviceConstraint: "request" or "request/subrequest". Empty are all.
+	// Requests are the names of the requests to which DeviceAttribute applies, as in a DeviceConstraint:
+	// "request" or "request/subrequest". If it is empty, it applies to all.
 	Requests []string
-	// Preferred topologies are given up, the last one first, if there is no place otherwise. So with the levels of a hierarchy
-	// in order, such as zone and rack, all preferred, a gang is placed in the innermost that has room.
+	// Preferred topologies are dropped, the last one first, if the gang does not fit otherwise. List the levels
+	// of a hierarchy in order, such as zone and rack, all preferred. The gang is then placed in the innermost
+	// level that has room.
 	Preferred bool
 }
 
@@ -109,14 +113,14 @@ func (t *Topology) name() string {
 
 // Closest is the domain that comes closest to having room for a gang.
 type Closest struct {
-	// Domain has a value for each topology that is required.
+	// Domain has a value for each required topology.
 	Domain []InCommon
-	// Placed is for how many of the Pods a place was found there: one after the other until one has none, or more of them
-	// together.
+	// Placed is the number of Pods that fit in the domain: one after the other until the first that does not,
+	// or more if they are solved together.
 	Placed, Pods int
 }
 
-// String is one sentence, without a full stop.
+// String returns one sentence, without a full stop.
 func (c *Closest) String() string {
 	count := fmt.Sprintf("%d of %s", c.Placed, explain.Count(c.Pods, "pod"))
 	if len(c.Domain) == 0 {
@@ -129,43 +133,45 @@ func (c *Closest) String() string {
 	return strings.Join(names, ", ") + " comes closest: " + count
 }
 
-// unplaced is what a Refusal is made of when somebody asks.
+// unplaced is what Result.Why needs to explain why pods of a shape were not placed.
 type unplaced struct {
 	state *State
 	shape *Shape
 	on    Nodes
 	pods  int
-	// perNode is how many pods a node may have, if it has room for more; 0 for any number.
+	// perNode is the largest number of these pods on one node; 0 for any number.
 	perNode int
-	// because is what keeps pods away from all nodes of the set; empty if the nodes have to be asked.
+	// because is why no node of the set takes the pods. If it is empty, each node is asked.
 	because string
 }
 
-// segment are pods that were placed on equal nodes, one node after the other.
+// segment is a sequence of equal nodes on each of which the same number of pods was placed.
 type segment struct {
 	node  Node // the first
 	nodes int
 	each  int // pods per node
 	first int // number of the first pod
-	// before are the devices of the node before the first pod, around what was around it.
+	// before are the devices of the node before the first pod. around are the pools of several nodes at that
+	// time.
 	before nodeDevices
 	around *onenode.Surroundings
 	asked  *asked
 	shape  *Shape
-	// given are allocations that were decided elsewhere, number is the variant of them.
+	// given are allocations that the caller of Put gave, nil otherwise. number is the variant for them.
 	given  []resourceapi.AllocationResult
 	number int16
 }
 
 // Placement is a pod on a node.
 type Placement struct {
-	// Pod is one of those that were given. For pods beyond those of a Shape it is the last of them.
+	// Pod is one of the pods that were given. If more were placed than a Shape has, it is the last one of the
+	// Shape.
 	Pod  *corev1.Pod
 	Node Node
 
 	world   *world
 	segment segment
-	before  int // pods of the segment on the node before this one
+	before  int // number of the segment's pods on the node before this one
 	as      *Template
 }
 
@@ -184,11 +190,11 @@ func (r *Result) Placements() iter.Seq[Placement] {
 	}
 }
 
-// Claims returns the claims that were allocated for the pod as the API server would hold them, in the
-// order of the pod's spec; the one for extended resources, which has no name yet, comes last. Claims
-// that were allocated before are not among them. It allocates again, with the names of the node, so
-// it takes as long as that. The error is ErrUndecidedNode if more than one template remained for the
-// node before the call placed pods on it, and As does not say which is meant; else it is the context's.
+// Claims returns the claims that were allocated for the pod as the API server would store them, in the order of
+// the pod's spec. A claim for extended resources comes last, without a name. Claims that were allocated before
+// are left out. The allocation is repeated with the names of the node, so it takes as long as that. The error
+// is ErrUndecidedNode if several templates remained for the node before the call that placed the pod, and As
+// was not used. Any other error is the context's.
 func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, error) {
 	s := &p.segment
 	if s.given != nil {
@@ -226,15 +232,15 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	return claims, nil
 }
 
-// As is the placement once its undecided node is of a template. Claims has an error if that was not
-// among the options of the node.
+// As returns the placement for one template of an undecided node. Claims then returns an error if the node
+// could not be of that template.
 func (p *Placement) As(t *Template) Placement {
 	decided := *p
 	decided.as = t
 	return decided
 }
 
-// decided are the devices of the node of a placement before the pods of its segment.
+// decided returns the devices of the placement's node, before the pods of its segment.
 func (p *Placement) decided() (nodeDevices, error) {
 	before := p.segment.before
 	o := before.options
@@ -255,7 +261,7 @@ func (p *Placement) decided() (nodeDevices, error) {
 	return one.nodeDevices, nil
 }
 
-// given are the claims with the allocations that Put was given.
+// given returns the claims with the allocations that Put was given.
 func (p *Placement) given() []*resourceapi.ResourceClaim {
 	claims := p.objects(p.segment.number)
 	for i, result := range p.segment.given {
@@ -264,15 +270,15 @@ func (p *Placement) given() []*resourceapi.ResourceClaim {
 	return claims
 }
 
-// objects are the claims that were allocated for the pod, without what a gang adds to them, by variant.
+// objects returns the claims that were allocated for the pod, for a variant, without the filters of a gang.
 func (p *Placement) objects(number int16) []*resourceapi.ResourceClaim {
 	a := p.segment.asked
 	kind := cmp.Or(a.kind.whole, a.kind)
 	return p.world.objects(p.Pod, a.open, append(specsOf(a.open), kind.variantAt(number).specs()...))
 }
 
-// objects are the claims of a pod that are to be allocated: those that exist as they are, those that are made for
-// the pod as they will be. Specs without an entry are for extended resources, of which the claim has no name.
+// objects returns the claims of a pod that are to be allocated: existing claims as they are, others as they
+// will be created. A spec without an entry is for extended resources, whose claim has no name.
 func (w *world) objects(pod *corev1.Pod, open []claimEntry, specs []*onenode.Spec) []*resourceapi.ResourceClaim {
 	var made []*resourceapi.ResourceClaim
 	for _, podClaim := range pod.Spec.ResourceClaims {

@@ -34,8 +34,8 @@ type Sim struct {
 	// firsts caches, by kind of pods, the first real node that may still take one. It is dropped together with
 	// base.
 	firsts map[*podKind]int
-	// ranked caches the order of nodes for kinds of pods that a policy placed. admitted caches the nodes in these
-	// orders.
+	// ranked caches the order of nodes for kinds of pods that a policy placed. admitted caches the nodes with room
+	// in these orders, by class.
 	ranked   map[rankedKey]*ranked
 	admitted map[admittedKey]*admitted
 	// nodeOf is the node of each pod, nil until find needs it. Entries can be stale.

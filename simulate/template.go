@@ -23,57 +23,55 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// TemplateSpec is a node that does not exist. Its objects are kept by pointer, and must not be modified.
+// TemplateSpec describes nodes that do not exist. Its objects are kept by pointer, and must not be modified.
 type TemplateSpec struct {
-	// Node is what its nodes are like. Their names are its name with a number.
+	// Node is the model of the nodes. Each gets its name with a number.
 	Node *corev1.Node
-	// Slices are those of one node. Names of pools and slices get the same number. Slices for
-	// all nodes or with a node selector belong into Cluster.
+	// Slices are the slices of one node. Names of pools and slices get the number of the node. Slices for all
+	// nodes, or with a node selector, belong in Cluster.
 	Slices []*resourceapi.ResourceSlice
-	// Daemon are pods that run on each of the nodes. They take resources; claims are not
-	// allocated for them.
+	// Daemon are pods that run on each of the nodes. They use resources. Claims are not allocated for them.
 	Daemon []*corev1.Pod
-	// Equal are groups of devices that agree in an attribute whose value is not known.
+	// Equal are groups of devices with the same unknown value of an attribute.
 	Equal []Equal
 	// Price orders the templates of Any, the lowest first. The unit is up to the caller.
 	Price float64
 }
 
-// Equal are devices of a template that will agree in an attribute of which the value is not known before
-// the node exists, such as the number of a PCIe root. A matchAttribute holds for devices of one Equal. It
-// does not hold for devices of two, nor together with a device that is in none: their values may differ.
-// Nothing else that needs the value holds: no distinctAttribute, as values may turn out to be equal, no
-// selector that reads the attribute, and no DeviceAttribute of a Topology. Result.Why says "unknown"
-// where a selector is in the way.
+// Equal is a group of devices of a template with the same value of an attribute. The value is not known before
+// the node exists, such as the number of a PCIe root. A matchAttribute holds for devices of one Equal only.
+// Values of other devices may differ. Anything else that needs the value fails: a distinctAttribute, as values
+// may be equal, a selector that reads the attribute, and the DeviceAttribute of a Topology. Result.Why says
+// "unknown" where such a selector is the reason.
 type Equal struct {
 	Attribute resourceapi.FullyQualifiedName
-	// Devices are by driver, and by pool as in the Slices of the TemplateSpec.
+	// Devices are identified by driver, pool and device, with the pool names of TemplateSpec.Slices.
 	Devices []pools.DeviceID
 }
 
-// Template is a TemplateSpec, read once for all States of one Open and its Updates. It is immutable.
+// Template is a TemplateSpec that was read for all States of one Open and its Updates. It is immutable.
 type Template struct {
 	spec TemplateSpec
-	// of are the resource numbers of the Open that it belongs to.
+	// of are the resource numbers of that Open.
 	of *amounts.Resources
-	// published are the slices of the spec, with stand-ins for values that are not known.
+	// published are the slices of the spec, with stand-ins for unknown values.
 	published []*resourceapi.ResourceSlice
-	// facts are those of its first node, which stands for all.
+	// facts are those of the first node, which represents all.
 	facts *nodeFacts
 	used  []int64
-	// choice is set for those of Any.
+	// choice is set if Any made the template.
 	choice *choice
 }
 
-// Node returns the node of the TemplateSpec. That of Any has its name, and the labels that the nodes of
-// all its templates have.
+// Node returns the node of the TemplateSpec. For Any, it has a name, and the labels that all templates have in
+// common.
 func (t *Template) Node() *corev1.Node { return t.spec.Node }
 
-// Price is that of the TemplateSpec. That of Any is the lowest of its templates.
+// Price returns the price of the TemplateSpec. For Any, it is the lowest price of the templates.
 func (t *Template) Price() float64 { return t.spec.Price }
 
-// Spec is what State.Template was given, to make another one of it. Its objects must not be modified. That of Any has a name and
-// a price only.
+// Spec returns the argument of State.Template. Its objects must not be modified. For Any, it has a node with
+// name and labels, and a price.
 func (t *Template) Spec() TemplateSpec { return t.spec }
 
 func (t *Template) name() string {
@@ -83,18 +81,18 @@ func (t *Template) name() string {
 	return t.spec.Node.Name
 }
 
-// strange is that a template is one of another Open.
+// strange returns the error for a template of another Open.
 func (t *Template) strange() error {
 	return fmt.Errorf("template %s is one of another Open", t.name())
 }
 
-// namesake is that nodes of two templates would have the same names.
+// namesake returns the error for two templates whose nodes would have the same names.
 func (t *Template) namesake() error {
 	return fmt.Errorf("template %s: there are nodes of another template of that name", t.name())
 }
 
-// withUnknown returns the slices of a template with stand-ins for values that are not known. Slices
-// without such devices are returned as they are. The error names the entry of Equal and the device.
+// withUnknown returns the slices of a template with stand-ins for unknown values. Slices without such values
+// are not copied. The error names the entry of Equal and the device.
 func (s *TemplateSpec) withUnknown() ([]*resourceapi.ResourceSlice, error) {
 	if len(s.Equal) == 0 {
 		return s.Slices, nil
@@ -116,7 +114,7 @@ func (s *TemplateSpec) withUnknown() ([]*resourceapi.ResourceSlice, error) {
 	return patched, nil
 }
 
-// forget gives a device a stand-in for the value of an attribute.
+// forget sets an attribute of a device to a stand-in for its unknown value.
 func (s *TemplateSpec) forget(patched []*resourceapi.ResourceSlice, id pools.DeviceID, name resourceapi.FullyQualifiedName, standIn string) error {
 	found := false
 	for i, slice := range patched {
@@ -150,7 +148,7 @@ func (s *TemplateSpec) forget(patched []*resourceapi.ResourceSlice, id pools.Dev
 	return nil
 }
 
-// nodeName is the name of the n-th node of a template.
+// nodeName returns the name of the n-th node.
 func (t *Template) nodeName(n int) string { return numbered(t.spec.Node.Name, n) }
 
 func numbered(name string, n int) string { return name + "-new-" + strconv.Itoa(n) }
@@ -165,7 +163,8 @@ func (t *Template) object(n int) *corev1.Node {
 	return node
 }
 
-// slices returns those given as the n-th node of a template has them. They share all but names with those given.
+// slices returns the given slices with the names of the n-th node. Everything but names is shared with the
+// arguments.
 func (t *Template) slices(published []*resourceapi.ResourceSlice, n int) []*resourceapi.ResourceSlice {
 	all, node := make([]*resourceapi.ResourceSlice, len(published)), ptr.To(t.nodeName(n))
 	for i, slice := range published {
@@ -175,8 +174,8 @@ func (t *Template) slices(published []*resourceapi.ResourceSlice, n int) []*reso
 	return all
 }
 
-// Nodes returns the n-th node of the template as it would exist, with its slices. It makes new
-// objects each time. What is not decided about nodes of Any is not there.
+// Nodes returns the n-th node of the template as it would exist, with its slices. It makes new objects each
+// time. For Any, only what is decided is there: no slices.
 func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
 	all := t.slices(t.spec.Slices, n)
 	for i := range all {
@@ -185,7 +184,8 @@ func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
 	return t.object(n), all
 }
 
-// named returns a node under the names that it has or would have.
+// named returns the facts of a node with its real names. Nodes of a template share facts with the names of the
+// first.
 func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
 	if n.template != nil {
 		node, published := inv.template.object(n.index), inv.template.slices(inv.template.published, n.index)
@@ -197,8 +197,8 @@ func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
 	return inv
 }
 
-// rename gives a node of a template, and its slices, the names of an undecided node. What they are
-// called after the template's node comes first, so that the order of pools stays.
+// rename gives a template's node and slices the names for an undecided node. Names made from the template come
+// first, so that the order of pools does not change.
 func rename(node *corev1.Node, published []*resourceapi.ResourceSlice, n Node) {
 	node.Name = n.Name()
 	if _, labelled := node.Labels[corev1.LabelHostname]; labelled {
@@ -211,22 +211,23 @@ func rename(node *corev1.Node, published []*resourceapi.ResourceSlice, n Node) {
 	}
 }
 
-// group are the nodes of one template in a State: runs of equal nodes, then fresh ones.
+// group are the nodes of one template in a version: runs of equal nodes with pods, then total-used nodes
+// without pods.
 type group struct {
 	template *Template
-	// total is how many nodes there are, used how many of them the runs have.
+	// total is the number of nodes, used the number of those in runs.
 	total, used int
 	runs        []run
 	owner       *table.Edition // of runs
 }
 
-// run are nodes one after the other that are in the same state.
+// run is a sequence of nodes in the same state.
 type run struct {
 	count int
 	nodeRecord
 }
 
-// locate returns the run that has a node.
+// locate returns the run of the n-th node.
 func (g *group) locate(n int) (position int, found bool) {
 	for i := range g.runs {
 		if n < g.runs[i].count {
@@ -237,7 +238,7 @@ func (g *group) locate(n int) (position int, found bool) {
 	return 0, false
 }
 
-// add appends nodes, to the last run if they are equal.
+// add appends a run, or extends the last one if the nodes are equal.
 func (g *group) add(r run) {
 	g.used += r.count
 	if last := len(g.runs) - 1; last >= 0 && g.runs[last].alike(&r) {
@@ -251,7 +252,7 @@ func (r *run) alike(other *run) bool {
 	return r.state == other.state && r.options == other.options && r.pods == nil && other.pods == nil && slices.Equal(r.used, other.used)
 }
 
-// split makes the k-th node of a run one by itself and returns its position.
+// split makes the k-th node of a run a run of its own, and returns the position of that run.
 func (g *group) split(position, k int) int {
 	r := g.runs[position]
 	if r.count == 1 {
@@ -273,32 +274,33 @@ func (g *group) split(position, k int) int {
 	return position + cmp.Compare(k, 0)
 }
 
-// Nodes is a set of nodes in order. It is immutable. The zero value is the empty set.
+// Nodes is an ordered set of nodes. It is immutable. The zero value is the empty set.
 type Nodes struct {
 	*nodeSet
 }
 
-// nodeSet is what Nodes point to: equal pointers are equal sets.
+// nodeSet is the content of Nodes. Sets with equal pointers are equal.
 type nodeSet struct{ parts []nodesPart }
 
-// nodesPart are real nodes or those of a template.
+// nodesPart is a part of a set: real nodes, or nodes of one template.
 type nodesPart struct {
 	keep     func(*corev1.Node) bool // nil keeps all
 	list     []int                   // positions of real nodes; nil for all
 	template *Template               // nil for real nodes
-	limit    int                     // of new nodes; negative for none at all
-	// most is how many nodes of the template there may be, once fixed. Without a limit it is so from the start.
+	limit    int                     // how many more nodes may be added; 0: no limit, negative: none
+	// most is the largest number of nodes of the template, valid once fixed is set. Without a limit, it is set
+	// from the start.
 	most  int
 	fixed bool
 }
 
-// Unlimited is the number of pods for which there is always another place.
+// Unlimited is a number of pods without a limit.
 const Unlimited = math.MaxInt
 
 var allReal = Nodes{&nodeSet{parts: []nodesPart{{}}}}
 
-// Real are the real nodes for which keep is true, in the order of the Cluster; nil keeps all. keep
-// must give the same answer for the same node.
+// Real returns the real nodes for which keep is true, in the order of the Cluster. Nil keeps all. keep must
+// return the same for the same node.
 func Real(keep func(*corev1.Node) bool) Nodes {
 	if keep == nil {
 		return allReal
@@ -306,8 +308,8 @@ func Real(keep func(*corev1.Node) bool) Nodes {
 	return Nodes{&nodeSet{parts: []nodesPart{{keep: keep}}}}
 }
 
-// New are the nodes of a template: those that the Sim has, then up to limit more, which are added
-// when a pod is placed on them. Zero is no limit. Without a template there are none.
+// New returns the nodes of a template: those that the Sim has, then up to limit more. These are added when a
+// pod is placed on them. Zero is no limit. If the template is nil, there are none.
 func New(t *Template, limit int) Nodes {
 	if t == nil {
 		return Nodes{}
@@ -315,10 +317,10 @@ func New(t *Template, limit int) Nodes {
 	return Nodes{&nodeSet{parts: []nodesPart{{template: t, limit: limit, most: Unlimited, fixed: limit == 0}}}}
 }
 
-// Added are the nodes of a template that the Sim has, and no more.
+// Added returns the nodes of a template that the Sim has, and no more.
 func Added(t *Template) Nodes { return New(t, -1) }
 
-// Union is one set after the other.
+// Union returns the nodes of the sets, one set after the other.
 func Union(sets ...Nodes) Nodes {
 	var parts []nodesPart
 	for _, set := range sets {
@@ -329,7 +331,7 @@ func Union(sets ...Nodes) Nodes {
 	return Nodes{&nodeSet{parts: parts}}
 }
 
-// list returns the parts. The zero value has none.
+// list returns the parts, none for the zero value.
 func (n Nodes) list() []nodesPart {
 	if n.nodeSet == nil {
 		return nil
@@ -339,8 +341,8 @@ func (n Nodes) list() []nodesPart {
 
 func (p nodesPart) keeps(rec *nodeRecord) bool { return p.keep == nil || p.keep(rec.facts.Node) }
 
-// realOf lists the positions of the real nodes of a part from one on, before keep is asked. A part with
-// a list has all of it.
+// realOf lists the positions of the real nodes of a part, starting with one. It ignores keep. A part with a
+// list is listed as a whole.
 func (d *version) realOf(p nodesPart, from int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if p.list != nil {
@@ -359,8 +361,8 @@ func (d *version) realOf(p nodesPart, from int) iter.Seq[int] {
 	}
 }
 
-// realIn shows the real nodes of a part that are there, with their positions. A part of nodes that do not exist
-// has none.
+// realIn lists the real nodes of a part that were not removed, with their positions. A part for a template has
+// none.
 func (d *version) realIn(p nodesPart) iter.Seq2[int, *nodeRecord] {
 	return func(yield func(int, *nodeRecord) bool) {
 		if p.template != nil {
@@ -374,7 +376,8 @@ func (d *version) realIn(p nodesPart) iter.Seq2[int, *nodeRecord] {
 	}
 }
 
-// fixed returns the set with limits that count from what there is now. The error is about a template.
+// fixed returns the set with absolute limits, computed from the nodes that exist now. The error is about a
+// template.
 func (n Nodes) fixed(w *world, d *version) (Nodes, error) {
 	for i, part := range n.list() {
 		if part.template == nil {
@@ -392,8 +395,8 @@ func (n Nodes) fixed(w *world, d *version) (Nodes, error) {
 	return n.limited(d), nil
 }
 
-// accepts reports whether nodes of a template can be added: the error is that it is one of another Open, or that
-// they would have the names of others.
+// accepts returns an error if nodes of a template cannot be added: it is of another Open, or its nodes would
+// have the names of others.
 func (d *version) accepts(w *world, t *Template) error {
 	if t.of != w.resources {
 		return t.strange()
@@ -421,10 +424,10 @@ func (n Nodes) limited(d *version) Nodes {
 	return Nodes{&nodeSet{parts: parts}}
 }
 
-// freshNodes is how many nodes without pods there are or may be added.
+// freshNodes is the number of nodes without pods that exist or may be added.
 func (p nodesPart) freshNodes(g *group) int { return p.most - g.used }
 
-// disjoint reports whether no node is twice in the set for sure.
+// disjoint reports whether certainly no node is in the set twice.
 func (n Nodes) disjoint() bool {
 	seen := make(map[*Template]bool)
 	for _, part := range n.list() {
@@ -436,5 +439,5 @@ func (n Nodes) disjoint() bool {
 	return true
 }
 
-// real reports whether all nodes of the set are real ones, and all of these.
+// real reports whether the set is exactly that of all real nodes.
 func (n Nodes) real() bool { return n.nodeSet == allReal.nodeSet }

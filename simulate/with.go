@@ -18,13 +18,15 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// With is the State of the real cluster after changes, as Update would have it with the lists of all objects that there are then.
-// In these, an object has the place that it had. New ones come behind the others, and so does a pod that was not on its node before.
-// What was simulated is not part of it, except for what is expected: see Sim.Expect. The State itself stays as it is.
+// With returns the State of the real cluster after changes. It equals Update with the lists of all objects
+// after the changes. There, an updated object keeps its position. A new one is appended, and so is a pod that
+// was not on its node before. Simulated changes are not part of it, except for Sim.Expect. The receiver does
+// not change.
 //
-// Changes of pods and claims take time in proportion to these, and to the pods that use the claims. Any other change
-// takes as long as Update, and so does one of a claim of a PodGroup. Now and then one of pods and claims does, too: once as many
-// objects changed as there are. The first change after Open or Update takes time in proportion to the pods. The error is that of Update.
+// Changes of pods and claims take time in proportion to the changes, and to the pods that use the claims. Any
+// other change takes as long as Update, and so does a change of a PodGroup's claim. So does one call after as
+// many objects changed as there are. The first change after Open or Update takes time in proportion to the
+// pods. The error is that of Update.
 func (s *State) With(c Changes) (*State, error) {
 	for _, list := range []*Cluster{&c.Gone, &c.Set} {
 		if err := list.check(); err != nil {
@@ -42,32 +44,35 @@ func (s *State) With(c Changes) (*State, error) {
 	return s.Update(in.cluster())
 }
 
-// follower makes the world that follows another one, of which pods and claims changed. What a pod on a node is depends on
-// the pod and its claims. So pods that change, and those of claims that change, leave their nodes, and come back.
+// follower derives a world from the one before it, of which pods and claims changed. What is recorded of a pod
+// on a node depends on the pod and its claims. So changed pods, and the pods of changed claims, are taken off
+// their nodes and put back.
 type follower struct {
 	before, next *world
 	d            *version
 	by           *table.Edition
 	pods         *lists.Index
-	// setPods and setClaims have what each name stands for now.
-	setPods   map[types.NamespacedName]*corev1.Pod // nil if gone
-	again     map[types.NamespacedName]bool        // made again: it keeps no place
+	// setPods and setClaims have the new object by name, nil if it was deleted.
+	setPods   map[types.NamespacedName]*corev1.Pod // nil if deleted
+	again     map[types.NamespacedName]bool        // deleted and created again: the pod loses its position
 	setClaims map[types.NamespacedName]*resourceapi.ResourceClaim
-	// order is the pods that leave and come back, those that were set in the order given.
+	// order lists the pods that are taken off and put back: those of Changes.Set first, in the order given.
 	order []types.NamespacedName
 	moved map[types.NamespacedName]*moved
-	// claims are those of which the record changes.
+	// claims are the numbers of the claims whose record changes.
 	claims map[int32]bool
 }
 
-// moved is a pod that leaves a node, if it was on one. Unless it is set, it comes back as it was.
+// moved is a pod that may be taken off its node and put back. Unless setPods has a new object, the pod is put
+// back unchanged.
 type moved struct {
 	pod   *corev1.Pod
 	node  int
-	entry *podEntry // nil if it was on none
+	entry *podEntry // nil if it was on no node
 }
 
-// with is the State of the world after changes of pods and claims. It is false if all has to be read.
+// with returns the State of the world after changes of pods and claims. It is false if the whole input must be
+// read again.
 func (w *world) with(c *Changes, in *input) (*State, bool, error) {
 	pods := w.podsOfWorld()
 	if pods == nil {
@@ -116,7 +121,7 @@ func (w *world) with(c *Changes, in *input) (*State, bool, error) {
 	return f.next.root, true, nil
 }
 
-// follow is the world that follows, with the same pods and claims so far.
+// follow returns the next world, still with the pods and claims of this one.
 func (w *world) follow(resolver *podclaims.Resolver, in *input) *world {
 	next := &world{
 		family: w.family, resolver: resolver, input: in, unlisted: w.unlisted, unsettled: maps.Clone(w.unsettled), faults: slices.Clone(w.faults), claims: w.claims,
@@ -125,7 +130,7 @@ func (w *world) follow(resolver *podclaims.Resolver, in *input) *world {
 	return next
 }
 
-// take finds what is the last of each pod and claim.
+// take collects the last object for each name of a pod or claim.
 func (f *follower) take(c *Changes) {
 	f.setPods, f.again = make(map[types.NamespacedName]*corev1.Pod), make(map[types.NamespacedName]bool)
 	f.setClaims = make(map[types.NamespacedName]*resourceapi.ResourceClaim)
@@ -135,7 +140,7 @@ func (f *follower) take(c *Changes) {
 	for _, pod := range c.Set.Pods {
 		f.setPods[lists.Key(pod)] = pod
 	}
-	for _, pod := range slices.Concat(c.Set.Pods, c.Gone.Pods) { // new ones come in the order of Set
+	for _, pod := range slices.Concat(c.Set.Pods, c.Gone.Pods) { // new pods come in the order of Set
 		f.affect(lists.Key(pod))
 	}
 	for _, claim := range c.Gone.Claims {
@@ -146,7 +151,7 @@ func (f *follower) take(c *Changes) {
 	}
 }
 
-// affect notes a pod that leaves, wherever it is.
+// affect records a pod that is taken off its node, or is new.
 func (f *follower) affect(key types.NamespacedName) {
 	if f.moved[key] != nil {
 		return
@@ -161,14 +166,14 @@ func (f *follower) affect(key types.NamespacedName) {
 		}
 	}
 	if _, set := f.setPods[key]; m.entry == nil && !set {
-		return // neither there nor new
+		return // neither on a node nor set
 	}
 	f.moved[key] = m
 	f.order = append(f.order, key)
 }
 
-// changedClaims lists the claims that are gone and those that are set, once each, and has the pods leave that they may concern: those that
-// use a claim, and those of which a claim was missing. It is false if pods of a group use one.
+// changedClaims lists the deleted claims and the set ones, once each. It calls affect for each pod that uses
+// one of them, and for each whose claim could not be resolved. It is false if pods of a group use one.
 func (f *follower) changedClaims(c *Changes) (gone []types.NamespacedName, set []*resourceapi.ResourceClaim, ok bool) {
 	w := f.before
 	done := make(map[types.NamespacedName]bool)
@@ -199,14 +204,14 @@ func (f *follower) changedClaims(c *Changes) (gone []types.NamespacedName, set [
 		}
 	}
 	if len(gone)+len(set) > 0 {
-		for key := range w.unsettled { // they may refer to one that is new, or was made for somebody else
+		for key := range w.unsettled { // a new claim may be the missing one
 			f.affect(key)
 		}
 	}
 	return gone, set, true
 }
 
-// leave takes pods from their nodes, but for their place in the list.
+// leave takes pods off their nodes, except from the lists of pods.
 func (f *follower) leave() {
 	for _, key := range f.order {
 		m := f.moved[key]
@@ -222,7 +227,7 @@ func (f *follower) leave() {
 	}
 }
 
-// claimOf is the record of a claim to be written to, without those who only reserve it.
+// claimOf returns the record of a claim for writing, without the consumers that only status.reservedFor lists.
 func (f *follower) claimOf(id int32) *claimRecord {
 	rec := f.d.claims.Edit(int(id), f.by)
 	if !f.claims[id] {
@@ -235,7 +240,7 @@ func (f *follower) claimOf(id int32) *claimRecord {
 	return rec
 }
 
-// dropFaults takes away what was wrong of pods and claims that are read again.
+// dropFaults removes the faults of pods and claims that are read again.
 func (f *follower) dropFaults() {
 	if len(f.next.faults) == 0 {
 		return
@@ -250,7 +255,7 @@ func (f *follower) dropFaults() {
 	f.next.faults = slices.DeleteFunc(f.next.faults, func(fault Fault) bool { return again[fault.Object] })
 }
 
-// replaceClaim has a claim give back what it holds, and another one in its place hold what that one holds. Nil is none.
+// replaceClaim releases what a claim holds, and reads the claim in its place. Nil deletes it.
 func (f *follower) replaceClaim(key types.NamespacedName, claim *resourceapi.ResourceClaim) {
 	w := f.next
 	id := w.number(key)
@@ -323,14 +328,14 @@ func (f *follower) comeBack() {
 	}
 }
 
-// drop takes a pod from the list of its node.
+// drop removes a pod from the list of its node.
 func (f *follower) drop(m *moved) {
 	rec := f.d.real.Edit(m.node, f.by)
 	id := m.entry.identity()
 	rec.pods = rec.pods.without(func(other *podEntry) bool { return other == id })
 }
 
-// swap puts a pod in the place of the one before it.
+// swap replaces the entry of a pod in the list of its node.
 func (f *follower) swap(m *moved, entry *podEntry) {
 	rec := f.d.real.Edit(m.node, f.by)
 	id := m.entry.identity()
