@@ -19,12 +19,12 @@ import (
 	"github.com/dray-project/dray/simulate/internal/subsets"
 )
 
-// Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. Pods of
-// DaemonSets, mirror pods and pods that have ended go with the node. The others are placed as
-// kube-scheduler would: by priority, then node by node in the order in which they came. Claims made
-// for a pod are allocated anew, and so is a claim that no pod is left to use; one that pods elsewhere
-// use ties the pod to where it can be used. The result counts the pods. The error names a node that
-// does not exist or a pod that cannot be understood, or is the context's; then nothing changed.
+// Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. DaemonSet pods,
+// mirror pods and ended pods are removed with the node. The others are placed as kube-scheduler would: by
+// priority, then node by node, oldest first. Claims that were generated for a pod are allocated again, and so
+// are claims that no other pod uses. A claim that other pods use restricts the pod to where it can be used. The
+// result counts the pods. The error names a node that does not exist or an invalid pod, or is the context's.
+// Then nothing changes.
 func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (Result, error) {
 	return m.allOrNothing(func() (Result, error) {
 		entries, err := m.remove(nodes)
@@ -42,7 +42,7 @@ func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (R
 	})
 }
 
-// placeEach places all pods of shapes, one after the other. With an error, some of them may be placed.
+// placeEach places all pods of shapes, one after the other. If there is an error, some of them may be placed.
 func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p Policy) (Result, error) {
 	result := Result{world: m.world}
 	for _, shape := range shapes {
@@ -55,8 +55,8 @@ func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p Policy
 	return result, nil
 }
 
-// evicted lists the pods that have to be placed elsewhere, those one after the other that are of one kind
-// together.
+// evicted returns the pods that have to be placed elsewhere, in the order in which they are placed. Consecutive
+// pods of one kind form a shape.
 func (w *world) evicted(entries []*podEntry, kindOf func(*podEntry) (*podKind, error)) ([]*Shape, error) {
 	leaving := make([]*podEntry, 0, len(entries))
 	for _, entry := range entries {
@@ -82,7 +82,7 @@ func (w *world) evicted(entries []*podEntry, kindOf func(*podEntry) (*podKind, e
 	return shapes, nil
 }
 
-// moves reports whether a pod is placed elsewhere when its node goes.
+// moves reports whether a pod is placed elsewhere when its node is removed.
 func moves(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
@@ -93,28 +93,28 @@ func moves(pod *corev1.Pod) bool {
 	return nodefit.Occupies(pod) || pod.Spec.NodeName == ""
 }
 
-// Departure is whether a node could go.
+// Departure says whether a node can be removed.
 type Departure struct {
 	Node Node
-	// Possible is set if Drain places all pods of the node, Undecided if that is neither a yes nor a no.
+	// Possible is set if Drain would place all pods of the node. Undecided is set if the answer is neither yes
+	// nor no.
 	Possible, Undecided bool
-	// Err is why a pod of the node cannot be understood, so that Drain is an error.
+	// Err says which pod of the node is invalid, so that Drain returns an error.
 	Err error
 }
 
-// Drainable tells of each of the real nodes of a set whether it could go: what Drain of that node alone,
-// with the same set to place on and the same policy, would say. Nodes come in the order of the set.
+// Drainable says for each real node of a set whether it could be removed: the result of Drain for that node
+// alone, with the same set and policy. Results are in the order of the set.
 //
-// It takes time in proportion to the nodes and to their kinds of pods where there is much room, or where
-// nodes have the same pods; other nodes are drained on a copy, and so are those with pods that share
-// claims with others or get devices of pools of several nodes. Options.Budget is for each node and kind. The
-// error is the context's.
+// It takes time in proportion to the nodes and their kinds of pods, if there is much room or if nodes have
+// equal pods. Other nodes are drained on a copy, and so are nodes whose pods share claims with others or get
+// devices of pools of several nodes. Options.Budget applies to each node and kind. The error is the context's.
 func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Departure, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	leaving := s.leaving(nodes)
-	s = s.seen() // the pods may read more of devices than those before
+	s = s.seen() // reading these pods may have widened the read set
 	on, err := on.fixed(s.world, &s.data)
 	if err != nil {
 		return nil, err
@@ -136,16 +136,17 @@ func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Dep
 // leaving are the pods that leave a node when it is drained.
 type leaving struct {
 	node int
-	head *podEntry // the list of pods of which this was found out
-	// shapes are the pods as they are placed elsewhere if each has its claims for itself.
+	head *podEntry // the list of pods that this was computed from
+	// shapes are the pods to be placed elsewhere, as if each had its claims for itself.
 	shapes []*Shape
 	pods   int
-	// joins are those that may share a claim, or free devices of other nodes.
+	// joins are the pods that may share a claim, or hold devices of other nodes.
 	joins []*podEntry
 	err   error
 }
 
-// leaving finds out about the real nodes of a set. It is remembered by node, for one list of pods.
+// leaving returns the pods that would leave each real node of a set. It is cached by node, until the list of
+// pods changes.
 func (s *State) leaving(nodes Nodes) []*leaving {
 	w := s.world
 	var known, next []*leaving
@@ -189,8 +190,8 @@ func (w *world) leavingFrom(node int, pods *podEntry) *leaving {
 	return l
 }
 
-// alone reports whether nobody else uses the claims of a pod on a real node, and they hold devices of that node only.
-// Once the pod has left, they are open, as those are that are made for a pod.
+// alone reports whether no one else uses the claims of a pod on a real node, and they hold devices of that node
+// only. Then they are deallocated when the pod leaves, like claims that were generated for a pod.
 func (s *State) alone(entry *podEntry, node int) bool {
 	return !slices.ContainsFunc(entry.claims, func(id int32) bool {
 		rec := s.data.claimRecord(int(id))
@@ -198,22 +199,22 @@ func (s *State) alone(entry *podEntry, node int) bool {
 	})
 }
 
-// exits finds out which nodes can go.
+// exits answers Drainable.
 type exits struct {
 	state  *State
 	on     Nodes
 	policy Policy
-	// countable is set if no node is twice in the set.
+	// countable is set if no node is in the set twice.
 	countable bool
-	// rooms is on how many nodes a pod of a kind has room for sure, noRoom for kinds of which pods do
-	// not stand for themselves.
+	// rooms is the number of nodes on which a pod of a kind certainly fits, or noRoom if pods of the kind are
+	// not separate.
 	rooms  map[*podKind]int
 	trials map[string]*trial
 }
 
 const noRoom = -1
 
-// find finds out about one node.
+// find answers for one node.
 func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
 	roomy, separate, err := e.roomy(ctx, l)
 	if err != nil {
@@ -237,10 +238,9 @@ func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
 	return err
 }
 
-// roomy reports whether all pods of a node have a place elsewhere, because for each kind there are more
-// nodes with room than pods that leave. The node itself may be one of them. Each pod that is placed changes
-// one node, so when the last one comes, a node with room for it is as it was before. Separate is set if
-// what the pods get on a node depends on that node alone.
+// roomy reports whether, for each kind, more nodes have room than pods leave the node. Then all pods fit
+// elsewhere: each placed pod changes one node, so for the last one, an unchanged node with room is left. The
+// drained node itself counts as one. separate is set if what the pods get on a node depends on that node alone.
 func (e *exits) roomy(ctx context.Context, l *leaving) (roomy, separate bool, err error) {
 	if slices.ContainsFunc(l.joins, func(entry *podEntry) bool { return !e.state.alone(entry, l.node) }) {
 		return l.pods == 0, false, nil
@@ -272,13 +272,12 @@ func (e *exits) nodesWithRoom(ctx context.Context, k *podKind) (int, error) {
 	return t.nodes, err
 }
 
-// trial is what comes of placing the pods of a node while all nodes stay. If none of them comes to a node
-// with the same pods, placing them once that node is gone is the same: first fit passed the node by, and
-// all others are as they were.
+// trial is the result of placing a node's pods while all nodes stay. It also holds for each node with equal
+// pods to which none of them came: first fit passed over that node, and all others are the same without it.
 type trial struct {
 	// definite is set if no answer on the way was undecided.
 	definite, placed bool
-	nodes            []int // real ones that pods came to
+	nodes            []int // positions of the real nodes that pods came to
 }
 
 func (e *exits) trial(ctx context.Context, l *leaving) (*trial, error) {
@@ -303,24 +302,24 @@ func (e *exits) trial(ctx context.Context, l *leaving) (*trial, error) {
 	return t, nil
 }
 
-// VictimSet is pods of a node that have to go for another pod to fit there.
+// VictimSet is a set of pods of a node whose removal lets another pod fit there.
 type VictimSet struct {
 	Node Node
-	// Pods is empty if the pod fits as it is.
+	// Pods is empty if the pod fits without removing any.
 	Pods []*corev1.Pod
 	Cost float64
-	// Least is set if no other set on the node costs less. Otherwise the budget ended the proof, or
-	// an answer on the way was undecided.
+	// Least is set if no other set on the node costs less. Otherwise the search was given up, or an answer on
+	// the way was undecided.
 	Least bool
 }
 
-// maxVictimSets is how many sets are tried on one node before the proof is given up.
+// maxVictimSets is the largest number of sets that are tried on one node.
 const maxVictimSets = 4096
 
-// Victims lists the cheapest sets of pods that have to go for a pod of a shape to fit, up to n sets on
-// different real nodes, cheapest first, then in the order of the nodes. A pod of which the cost is
-// infinite, negative or not a number stays. Devices of a claim that other pods use as well are not
-// freed. The number of sets that are tried is bounded for each node. Sim.Evict applies a set. The error is the context's.
+// Victims returns the cheapest sets of pods whose removal lets a pod of a shape fit, up to n sets on different
+// real nodes. The order is by cost, then by node. A pod whose cost is infinite, negative or NaN is not removed.
+// Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node.
+// Sim.Evict applies a set. The error is the context's.
 func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
 	s = s.seen()
 	c, err := s.world.NewCall(ctx)
@@ -348,7 +347,7 @@ func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*
 	return found[:min(len(found), max(0, n))], nil
 }
 
-// victims looks for the cheapest set on one node.
+// victims searches for the cheapest set on one node.
 type victims struct {
 	state  *State
 	call   *onenode.Call
@@ -369,11 +368,11 @@ func (v *victims) add(rec *nodeRecord, cost func(*corev1.Pod) float64) {
 			v.pods = append(v.pods, victim{entry, c})
 		}
 	}
-	slices.Reverse(v.pods) // in the order in which they were placed
+	slices.Reverse(v.pods) // oldest first
 	slices.SortStableFunc(v.pods, func(a, b victim) int { return cmp.Compare(a.cost, b.cost) })
 }
 
-// cheapest tries sets in the order of what they cost. The first that suffices is the cheapest.
+// cheapest tries sets in the order of their cost. The first that suffices is the cheapest.
 func (v *victims) cheapest() (*VictimSet, error) {
 	if ok, err := v.suffices(nil); ok || err != nil {
 		return v.set(nil, true), err
@@ -417,7 +416,7 @@ func (v *victims) cheapest() (*VictimSet, error) {
 	return v.reduced(all)
 }
 
-// needed tells the pods apart without each of which the others do not suffice.
+// needed splits the pods: without each of the needed ones, all others together do not suffice.
 func (v *victims) needed(all []int) (needed, others []int, err error) {
 	for i := range all {
 		ok, err := v.suffices(slices.Delete(slices.Clone(all), i, i+1))
@@ -433,7 +432,7 @@ func (v *victims) needed(all []int) (needed, others []int, err error) {
 	return needed, others, nil
 }
 
-// reduced gives pods back, the dearest first, as long as the rest suffices.
+// reduced leaves pods out, the most expensive first, as long as the rest suffices.
 func (v *victims) reduced(members []int) (*VictimSet, error) {
 	for i := len(members) - 1; i >= 0; i-- {
 		without := slices.Delete(slices.Clone(members), i, i+1)
@@ -457,7 +456,7 @@ func (v *victims) set(members []int, least bool) *VictimSet {
 	return set
 }
 
-// suffices reports whether the pod fits once some pods are gone.
+// suffices reports whether the pod fits once some pods are removed.
 func (v *victims) suffices(members []int) (bool, error) {
 	m := v.state.Sim()
 	for _, i := range members {

@@ -20,20 +20,20 @@ import (
 
 // Fit is how many pods fit.
 type Fit struct {
-	// Pods is how many fit for sure. It is Unlimited if there is no limit.
+	// Pods certainly fit. It is Unlimited if there is no limit.
 	Pods int
-	// Undecided is how many nodes there are on which more may fit: the budget ended the search
-	// there, there was an error, or a thousand fit on it already. Pods that share claims or
-	// pools of several nodes are counted to a thousand on all nodes together.
+	// Undecided is the number of nodes on which more may fit: the budget ran out, there was an error, or
+	// counting stopped at a thousand. Pods that share claims or pools of several nodes are counted up to a
+	// thousand on all nodes together.
 	Undecided int
 	// Err is the first error about a node, nil if there was none.
 	Err error
 }
 
-// FitsMany is how many pods of a shape fit, one after the other, without placing them. It takes time
-// in proportion to the nodes, with one look-up for each; nodes in the same state are searched once.
-// Of a set made by Real that was counted before, nodes that did not change since are not looked at.
-// Pods that share claims are placed one by one on a copy. The error is the context's.
+// FitsMany counts the pods of a shape that fit, one after the other, without placing them. It takes time in
+// proportion to the nodes, with one look-up for each. Nodes in the same state are searched once. If a set made
+// by Real was counted before, only nodes that changed since are looked at. Pods that share claims are placed
+// one by one on a copy. The error is the context's.
 func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
 	s = s.seen()
 	c, err := s.world.NewCall(ctx)
@@ -57,24 +57,24 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 // tally is a count of the separate pods that fit on a set of nodes.
 type tally struct {
 	Fit
-	// nodes is on how many nodes one fits for sure.
+	// nodes is the number of nodes on which at least one pod certainly fits.
 	nodes int
-	// on is the set, real are the nodes as they were.
+	// on is the set. real are its nodes when they were counted.
 	on   *nodeSet
 	real table.Table[nodeRecord]
 }
 
-// exact reports whether the difference that a node makes can be told.
+// exact reports whether the count can be updated by the difference for each changed node.
 func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 && t.Err == nil }
 
-// counts are the last counts of real nodes that are exact, one for each kind of pods.
+// counts caches the last exact count of real nodes for each kind of pods.
 type counts struct {
 	readSet *onenode.ReadSet
 	byKind  memo.Map[*podKind, *tally]
 	most    int
 }
 
-// counted returns what was counted with a read set. Counts of a read set before are forgotten.
+// counted returns the counts for a read set. Counts for another read set are dropped.
 func (w *world) counted(l *onenode.ReadSet) *counts {
 	known := w.counts.Load()
 	if known == nil || known.readSet != l {
@@ -84,8 +84,7 @@ func (w *world) counted(l *onenode.ReadSet) *counts {
 	return known
 }
 
-// tally counts how many pods fit on nodes of a State. Of a set that was counted before, it counts
-// again what changed.
+// tally counts the pods that fit on nodes. If the set was counted before, only changed nodes are counted again.
 func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	counts := a.world.counted(d.readSet)
 	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet && known.real.Len() == d.real.Len() {
@@ -111,11 +110,11 @@ func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 
 func (c *counts) keep(k *podKind, t tally) { c.byKind.Add(k, &t, c.most) }
 
-// manyChanged is the part of the nodes, as a divisor, that has to change for a count to take the place
-// of the one that is remembered.
+// manyChanged is a divisor of the number of nodes. If a larger part has changed, the new count replaces the
+// cached one.
 const manyChanged = 32
 
-// recount is a count of before with what changed since. If it is not exact, it says nothing.
+// recount updates a count for the nodes that changed since. The result is valid only if it is exact.
 func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, changed int, err error) {
 	t = tally{Fit: before.Fit, nodes: before.nodes, on: before.on, real: d.real}
 	part := t.on.parts[0]
@@ -148,7 +147,7 @@ func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, ch
 	return t, changed, nil
 }
 
-// count counts how many pods fit, node by node.
+// count counts the pods that fit, node by node.
 func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	t := tally{on: on.nodeSet, real: d.real}
 	for _, part := range on.list() {
@@ -160,7 +159,7 @@ func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	return t, nil
 }
 
-// countPart adds the nodes of one part of a set, equal ones together.
+// countPart adds the nodes of one part of a set, equal ones in one step.
 func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart) error {
 	if part.template == nil {
 		for i := range d.realOf(part, 0) {
@@ -183,7 +182,7 @@ func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart)
 	return nil
 }
 
-// countReal adds a real node, if it is there and of the part.
+// countReal adds a real node, unless it was removed or is not in the part.
 func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRecord) error {
 	if rec.gone || !part.keeps(rec) {
 		return nil
@@ -191,7 +190,7 @@ func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRe
 	return t.add(c, a, rec, 1)
 }
 
-// add adds equal nodes.
+// add adds a number of equal nodes.
 func (t *tally) add(c *onenode.Call, a *asked, rec *nodeRecord, nodes int) error {
 	n, doubt, err := a.room(c, rec, onenode.Unlimited)
 	if doubt {
@@ -206,7 +205,7 @@ func (t *tally) add(c *onenode.Call, a *asked, rec *nodeRecord, nodes int) error
 	return err
 }
 
-// product adds n·nodes to a total, without overflow.
+// product returns total + n·nodes, at most Unlimited.
 func product(n int64, nodes, total int) int {
 	if n > 0 && nodes > 0 && (total == Unlimited || nodes > (Unlimited-total)/int(n)) {
 		return Unlimited
@@ -214,7 +213,7 @@ func product(n int64, nodes, total int) int {
 	return total + int(n)*nodes
 }
 
-// fitsOneByOne counts by placing.
+// fitsOneByOne counts pods by placing them on a copy.
 func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error) {
 	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on, left: onenode.MaxOneByOne, counting: true}
 	if err := b.run(); err != nil {
@@ -230,22 +229,22 @@ func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error
 	return fit, nil
 }
 
-// Room is what one node has left, as pods come to it one after the other. Devices and other resources are apart: Take is
-// about devices, Free and Needs are about the rest. It is for searches over what fits on a node. It is immutable and safe
-// for concurrent use, and belongs to the State that it is from.
+// Room is what is left of one node, as pods are placed on it one after the other. Take changes its devices;
+// Free and Needs are about other resources. It is for searches for combinations of pods on a node. It is
+// immutable, safe for concurrent use, and can be used with its State only.
 type Room struct {
 	world *world
-	// seen has the read set of the state and what is around the node.
+	// seen has the read set of the node's state, and the pools of several nodes.
 	seen version
 	node Node
 	nodeRecord
 }
 
-// ErrNotAlone is that what pods get on a node depends on other nodes: they share claims, or devices that several nodes
-// can reach may serve them.
+// ErrNotAlone says that other nodes affect the devices that pods get on a node: they share claims, or pools of
+// several nodes can serve them.
 var ErrNotAlone = errors.New("what the pods get depends on other nodes: they share claims, or several nodes can reach the devices")
 
-// Room returns what a node has left. The error is that the node does not exist or is undecided.
+// Room returns what is left of a node. It is an error if the node does not exist or is undecided.
 func (s *State) Room(n Node) (Room, error) {
 	s = s.seen()
 	n = s.data.here(s.world, n)
@@ -259,19 +258,19 @@ func (s *State) Room(n Node) (Room, error) {
 	return Room{world: s.world, seen: version{readSet: s.data.readSet, around: s.data.around}, node: n, nodeRecord: rec}, nil
 }
 
-// RoomDevices are the devices that a Room has left, with what is left of each, to be compared by ==.
+// RoomDevices identifies the devices that are left in a Room. Values are compared by ==.
 type RoomDevices struct{ state *onenode.State }
 
-// Devices are equal for Rooms that have the same devices left, if the nodes admit the same pods. Where they differ, the
-// devices may still be the same.
+// Devices returns a value that is equal for Rooms with the same devices left, if the nodes admit the same pods.
+// Unequal values do not imply that the devices differ.
 func (r *Room) Devices() RoomDevices { return RoomDevices{r.state} }
 
-// Take is what is left once another pod of the shape came, as far as devices are concerned. Fit.Pods is 1 if the node admits the pod
-// and has the devices. If that is undecided, Fit.Undecided is 1. If it is neither, and the Room is the one
-// given. CPU and other resources are not looked at, and stay as they are. It is a look-up if a node in
-// the same state was asked before, else a search.
+// Take returns what is left after another pod of the shape, as far as devices are concerned. Fit.Pods is 1 if
+// the node admits the pod and has the devices; Fit.Undecided is 1 if that is undecided. If both are 0, or it is
+// undecided, the Room is returned unchanged. CPU and other resources are neither checked nor changed. It is a
+// look-up if a node in the same state was asked before, otherwise a search.
 //
-// The error is ErrNotAlone, or about a shape that does not go with the State; or it is the context's.
+// The error is ErrNotAlone, is about a shape that cannot be used with the State, or is the context's.
 func (r *Room) Take(ctx context.Context, shape *Shape) (Room, Fit, error) {
 	c, err := r.world.NewCall(ctx)
 	if err != nil {
@@ -306,8 +305,9 @@ func (r *Room) Take(ctx context.Context, shape *Shape) (Room, Fit, error) {
 	return *r, Fit{Undecided: 1, Err: answer.Err}, nil
 }
 
-// Free is what the node has left of CPU, memory and so on. Nil is that it does not say what it has: then there is no limit. Nor is there
-// one on the number of pods if that is not listed; of anything else that is not listed there is none.
+// Free returns what is left of CPU, memory and other resources. Nil means no limit: the node does not list its
+// allocatable resources. If the number of pods is not listed, it is not limited either. Nothing is left of any
+// other resource that is not listed.
 func (r *Room) Free() corev1.ResourceList {
 	if r.facts.allocatable == nil {
 		return nil
@@ -326,8 +326,8 @@ func (r *Room) Free() corev1.ResourceList {
 	return free
 }
 
-// Needs is what a pod of the shape takes of that, without the extended resources that devices of the node provide. The
-// error is about a shape that does not go with the State.
+// Needs returns what a pod of the shape requests of these resources. Extended resources that devices of the
+// node provide are left out. The error is about a shape that cannot be used with the State.
 func (r *Room) Needs(shape *Shape) (corev1.ResourceList, error) {
 	shape, err := shape.in(r.world)
 	if err != nil {
@@ -343,5 +343,6 @@ func (r *Room) Needs(shape *Shape) (corev1.ResourceList, error) {
 	return needs, nil
 }
 
-// At is the handle of the n-th node of the template, from 0 on. The node is there in a Sim to which as many were added.
+// At returns the handle of the n-th node of the template, from 0 on. The node exists in a Sim to which at least
+// n+1 nodes were added.
 func (t *Template) At(n int) Node { return Node{template: t, index: n} }

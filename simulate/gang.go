@@ -17,21 +17,25 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Gang places all pods of the demands, or none. They are placed one after the other in the order
-// given, as by PlaceMany, in the first domain in which all get a place: domains in the order in
-// which their first node comes. If there is none, and Options.GangsOneByOne is not set, the pods are placed together in the first
-// domain in which that is possible, as package gang does it: nodes are then taken in the order given, whatever the
-// policy. That the pods do not fit together either is a proof but for Result.NoProof: devices that several nodes can
-// reach, admin access, and claims that are to match others of their pod. With more than 1,024 pods, or nodes of Any, a gang that
-// does not fit one by one is undecided, unless it is known that fewer pods do not fit. Domains are told apart by the labels and devices of real nodes, and of
-// templates that are part of the set. The result counts the pods of all demands; without a place, what
-// is undecided says that a domain may still do. Result.Domain is where the gang is, Result.Closest which domain lacks least
-// if it has no place. It takes time in proportion to the nodes, and as
-// FitsMany for each domain; pods that do not fit one by one take time in proportion to all devices, and up to
-// Options.Budget. Devices are read once, and each value of an attribute makes questions of
-// its own. Undecided nodes go with a topology only if it is a label which all their templates have with
-// one value, or none has. The error says what is wrong with a topology or a shape, or is the context's;
-// then nothing changed.
+// Gang places all pods of the demands, or none. They are placed one after the other in the order given, as by
+// PlaceMany, in the first domain where all fit. Domains are ordered by their first node.
+//
+// If there is no such domain, and Options.GangsOneByOne is not set, the pods are solved as one problem for each
+// domain, see package gang. Nodes are then taken in the order given, whatever the policy. If that has no
+// solution, the gang certainly does not fit, unless Result.NoProof is set: because of devices that several
+// nodes can reach, admin access, or claims that are to match others of their pod. With more than 1,024 pods, or
+// nodes of Any, a gang that does not fit one by one is undecided, unless it is known that fewer pods do not
+// fit.
+//
+// Domains are distinguished by the labels and devices of real nodes, and of templates in the set. The result
+// counts the pods of all demands. If none is placed, undecided pods may still fit in some domain. Result.Domain
+// is the domain of the gang, Result.Closest the domain that comes closest if the gang is not placed. An
+// undecided node can be used with a topology only if that is a label for which its templates have the same
+// value, or none has it.
+//
+// It takes time in proportion to the nodes, and as FitsMany for each domain. Pods that do not fit one by one
+// take time in proportion to all devices, and up to Options.Budget. Each value of an attribute is a problem of
+// its own. The error is about a topology or a shape, or is the context's. Then nothing changes.
 func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
 	demands = slices.Clone(demands)
 	for i := range demands {
@@ -60,7 +64,7 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 	}
 }
 
-// checkUndecided reports topologies of which the domain of an undecided node is not known.
+// checkUndecided returns an error for a topology in which the domain of an undecided node is unknown.
 func checkUndecided(t []Topology, on Nodes) error {
 	for _, part := range on.list() {
 		if part.template == nil || part.template.choice == nil {
@@ -77,7 +81,8 @@ func checkUndecided(t []Topology, on Nodes) error {
 	return nil
 }
 
-// gangWithin tries the domains of all the topologies. Only the last time it matters why there is no place.
+// gangWithin tries the domains of all the topologies. Only if last is set, the result says why the gang was not
+// placed.
 func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy, last bool) (Result, error) {
 	total := 0
 	for _, d := range demands {
@@ -104,7 +109,7 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		}
 		d.note(&result)
 	}
-	// Of one pod it is known from the nodes by themselves.
+	// For a single pod, placing it on one node after the other is exact.
 	if !m.world.options.GangsOneByOne && (total > 1 || none.Undecided > 0) {
 		q := &together{Sim: m, total: total, left: m.world.options.Budget}
 		result, at, err := q.place(ctx, domains)
@@ -138,7 +143,7 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	return none, nil
 }
 
-// closest is the domain in which most pods have a place one after the other, the first of several; nil without domains.
+// closest returns the domain in which most pods fit, the first of several. It is nil without domains.
 func closest(domains []domain) *domain {
 	var best *domain
 	for i := range domains {
@@ -149,7 +154,7 @@ func closest(domains []domain) *domain {
 	return best
 }
 
-// withoutDomain says what nodes lack that are in no domain.
+// withoutDomain says which label or attribute is missing on nodes that are in no domain.
 func withoutDomain(t []Topology) string {
 	phrases := make([]string, len(t))
 	for i := range t {
@@ -177,16 +182,16 @@ func (m *Sim) gangOn(ctx context.Context, members []member, p Policy) (Result, e
 	})
 }
 
-// Demand is a number of pods of a shape, of a gang.
+// Demand is a number of pods of one shape in a gang.
 type Demand struct {
 	Shape *Shape
 	Count int
-	// PerNode is how many of them may be on one node. Zero or less is no limit. Other pods do not count, though they may be of
-	// the same shape.
+	// PerNode is the largest number of these pods on one node. Zero or less is no limit. Other pods do not
+	// count, even of the same shape.
 	PerNode int
 }
 
-// checkTopologies reports topologies that do not say what they are about.
+// checkTopologies returns an error for a topology that is incomplete or contradictory.
 func checkTopologies(t []Topology, demands []Demand) error {
 	for i, topology := range t {
 		if (topology.NodeLabel == "") == (topology.DeviceAttribute == "") {
@@ -210,17 +215,17 @@ func checkTopologies(t []Topology, demands []Demand) error {
 	return nil
 }
 
-// domain is nodes that have the same values of topologies.
+// domain is a set of nodes with the same values of the topologies.
 type domain struct {
 	on      Nodes
 	values  []string // by topology
 	members []member
-	// placed is how many pods had a place one after the other, unplaced are the others.
+	// placed is the largest number of pods that fit there so far. unplaced explains why the others do not.
 	placed   int
 	unplaced []unplaced
 }
 
-// note keeps what came of placing the pods one after the other.
+// note records the result of placing the pods one after the other.
 func (d *domain) note(r *Result) {
 	d.placed, d.unplaced = r.Placed, r.unplaced
 }
@@ -233,8 +238,8 @@ func (d *domain) inCommon(t []Topology) []InCommon {
 	return list
 }
 
-// domains divides a set of nodes by labels and by the attributes of their devices. A node may be in
-// several.
+// domains divides a set of nodes by labels and by attributes of their devices. A node may be in several
+// domains.
 func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	if len(t) == 0 {
 		return []domain{{on: on}}
@@ -281,8 +286,8 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	return order
 }
 
-// eachDomain visits the combinations of values that a node has: one for each topology, after those
-// given. The list is only lent.
+// eachDomain visits the combinations of values that a node has: the given values, followed by one for each
+// topology. The list is valid during the call only.
 func (m *Sim) eachDomain(inv *nodeFacts, t []Topology, values []string, visit func([]string)) {
 	switch {
 	case len(t) == 0:
@@ -298,7 +303,7 @@ func (m *Sim) eachDomain(inv *nodeFacts, t []Topology, values []string, visit fu
 	}
 }
 
-// attributeValues lists the values of an attribute of the devices that reach a node, as CEL literals.
+// attributeValues lists the values of an attribute for the devices that a node reaches, as CEL literals.
 func (m *Sim) attributeValues(inv *nodeFacts, name resourceapi.FullyQualifiedName) []string {
 	var values []string
 	add := func(driver string, devices []*resourceapi.Device) {
@@ -320,14 +325,14 @@ func (m *Sim) attributeValues(inv *nodeFacts, name resourceapi.FullyQualifiedNam
 	return values
 }
 
-// member is a demand in a domain: its pods see devices with the values of the domain only, and run on a set of nodes.
+// member is a demand in a domain: its nodes, and a shape that gets only devices with the values of the domain.
 type member struct {
 	Demand
 	on Nodes
 }
 
-// members are demands as they are in a domain of a set of nodes. Pods of which no request gets devices of the domain
-// only need the labels of its nodes.
+// members returns the demands for a domain. Pods without a request to which a device attribute applies can use
+// all nodes with the labels of the domain.
 func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []member {
 	var filters []narrow.Filter
 	var labels []Topology
@@ -358,7 +363,7 @@ func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []me
 	return list
 }
 
-// requests lists the names of requests in the claims of the pods, and "request/subrequest".
+// requests lists the names of requests in the pods' claims, also as "request/subrequest".
 func (k *podKind) requests() []string {
 	var names []string
 	for _, s := range specsOf(k.entries) {
@@ -373,12 +378,12 @@ func (k *podKind) requests() []string {
 	return names
 }
 
-// narrows reports whether filters make a difference for the pods.
+// narrows reports whether a filter applies to a request of the pods.
 func (k *podKind) narrows(filters []narrow.Filter) bool {
 	return len(k.extended) > 0 || slices.ContainsFunc(filters, func(f narrow.Filter) bool { return slices.ContainsFunc(k.requests(), f.Concerns) })
 }
 
-// narrowedKind is a kind of which requests get only devices that pass filters.
+// narrowedKind returns the kind whose requests get only devices that pass the filters.
 func (w *world) narrowedKind(k *podKind, filters []narrow.Filter) *podKind {
 	key := k.key
 	for _, f := range filters {

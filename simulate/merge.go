@@ -13,25 +13,25 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// ConflictError is that two Sims changed the same.
+// ConflictError says that two Sims changed the same object.
 type ConflictError struct {
-	// Object is a pool, a claim, a node or a template, with its name.
+	// Object is the kind and name of a pool, pod, claim, node or template.
 	Object string
 }
 
 // Error implements error.
 func (c *ConflictError) Error() string { return c.Object + " was changed by both" }
 
-// Merge does what another Sim of the same State did: goroutines can each simulate with a Sim of their
-// own, and one of them puts together what they found out. The results of both stay right. It is a
-// *ConflictError error if both changed what is in use of a pool, or its taints, or a claim, or put
-// pods on nodes of one template; if both added real nodes, whichever they are; if both evicted the same pod; if one removed a node, or expects devices of it, that the other
-// changed; or if the pods of both on a node are too much for its other resources. Then nothing
-// changed. Any other error says that the Sims do not come from the same State.
+// Merge applies the changes of another Sim of the same State. So goroutines can simulate with a Sim each, and
+// one of them combines the changes. Results of both Sims stay valid. Conflicting changes are a *ConflictError.
+// Both Sims changed the use or the taints of one pool, changed one claim, or put pods on nodes of one template.
+// Or both added real nodes, or evicted one pod. Or one removed a node, or expects devices of it, that the other
+// changed. Or the pods of both on a node exceed its other resources. Any other error says that the Sims were
+// not made from the same State. After an error, nothing changes.
 //
-// The other Sim must not be in use meanwhile, and stays as it is. It takes time in proportion to what
-// the other one changed, and to a hundredth of the nodes and claims; to all nodes if a question was asked
-// since that reads more of devices than those before.
+// The other Sim must not be in use meanwhile, and does not change. Merge takes time in proportion to what the
+// other Sim changed, and to a hundredth of the nodes and claims. If the read set grew since, it takes time in
+// proportion to all nodes.
 func (m *Sim) Merge(other *Sim) error {
 	if other == nil || m.from != other.from {
 		return errors.New("the Sims do not come from the same State")
@@ -58,7 +58,7 @@ func (m *Sim) Merge(other *Sim) error {
 	return nil
 }
 
-// merger changes a Sim by how another one differs from where both began.
+// merger applies to a Sim how another one differs from their common State.
 type merger struct {
 	*Sim
 	from, other *version
@@ -66,7 +66,7 @@ type merger struct {
 
 func (g *merger) nodes() error {
 	for i := range g.other.real.Changes(&g.from.real) {
-		if i >= g.from.real.Len() { // it was added
+		if i >= g.from.real.Len() { // added by AddNode
 			if added := g.other.real.At(i); i < g.data.real.Len() {
 				return &ConflictError{"node " + added.facts.Node.Name}
 			}
@@ -95,7 +95,7 @@ func (r *nodeRecord) same(other *nodeRecord) bool {
 	return r.facts == other.facts && r.state.Same(other.state) && r.options.same(other.options) && r.pods == other.pods && r.gone == other.gone && slices.Equal(r.used, other.used)
 }
 
-// node puts together what both did on one node.
+// node combines the changes of both Sims to one node.
 func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	name := from.facts.Node.Name
 	if mine.gone || other.gone || mine.facts.Size != from.facts.Size || other.facts.Size != from.facts.Size {
@@ -133,7 +133,8 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	return &both, nil
 }
 
-// mergePods does to the pods of a node what the other did. It is a conflict if both took the same pod away.
+// mergePods applies the changes of the other Sim to the pods of a node. It is a conflict if both removed the
+// same pod.
 func (r *nodeRecord) mergePods(from, mine, other *nodeRecord) error {
 	before, left, kept := from.pods.identities(), mine.pods.identities(), other.pods.identities()
 	for _, entry := range from.pods.list() {
@@ -157,8 +158,8 @@ func amountAt(list []int64, i int) int64 {
 	return 0
 }
 
-// changed reports whether something else of the pool is in use, or devices were tainted. A device that was
-// given back and allocated again is in use as before: whoever holds it, others find the pool as it was.
+// changed reports whether the use of the pool's devices changed, or devices were tainted. A device that was
+// released and allocated again is in use as before, whoever holds it.
 func changed(p *onenode.OwnPool, from, to *nodeRecord) bool {
 	a, b := from.state.Uses, to.state.Uses
 	firstA, lastA := a.Of(p)
@@ -168,7 +169,7 @@ func changed(p *onenode.OwnPool, from, to *nodeRecord) bool {
 	})
 }
 
-// sharedPools puts together what both did to pools of several nodes.
+// sharedPools combines the changes of both Sims to pools of several nodes.
 func (g *merger) sharedPools() error {
 	base, other := g.from.around.Shared, g.other.around.Shared
 	changed := func(d *version, position int) bool {
@@ -214,12 +215,13 @@ func (g *merger) claims() error {
 		}
 		mine := g.data.claims.Edit(id, g.by)
 		*mine = *other
-		mine.consumers.Release() // the other Sim may go on
+		mine.consumers.Release() // the other Sim may still write to the list
 	}
 	return nil
 }
 
-// same reports whether nothing was done with a claim. What it holds is replaced when it changes.
+// same reports whether a claim was not changed. Lists of holdings are replaced when they change, so pointers
+// are compared.
 func (r *claimRecord) same(other *claimRecord) bool {
 	return r.allocated == other.allocated && r.consumers.Equal(&other.consumers) && r.selector == other.selector && r.tied == other.tied &&
 		sameList(r.held, other.held) && sameList(r.shared, other.shared) && len(r.unlisted) == len(other.unlisted)
@@ -248,7 +250,7 @@ func (g *merger) templates() error {
 	return nil
 }
 
-// same reports whether the nodes with pods are the same.
+// same reports whether the runs of nodes are equal.
 func (g *group) same(other *group) bool {
 	return slices.EqualFunc(g.runs, other.runs, func(a, b run) bool { return a.count == b.count && a.nodeRecord.same(&b.nodeRecord) })
 }

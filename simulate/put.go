@@ -18,14 +18,14 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Evict takes pods from their nodes, which stay. What claims of the pods hold is free again, unless others use the
-// claim, too; so are CPU and other resources of the nodes. A pod is known by namespace and name, and by its UID if
-// both have one. A pod that was placed several times leaves one of its nodes. The order of the pods makes no
-// difference. It takes time in proportion to the pods, and now and then to all pods if some of them are not where
-// their spec.nodeName says.
+// Evict removes pods from their nodes, which stay. Claims that no other pod uses are deallocated; CPU and other
+// resources are released. A pod is identified by namespace and name, and by UID if both have one. A pod that
+// was placed several times leaves one of its nodes. The order of the pods does not matter. It takes time in
+// proportion to the pods. If a pod is not on the node in its spec.nodeName, it may take time in proportion to
+// all pods.
 //
-// The error names a pod that is on no node, or on one that is undecided; then nothing changed. Pods on nodes of a
-// template are not told apart, and so cannot be evicted, unless they share claims.
+// The error names a pod that is on no node, or on an undecided one. Then nothing changes. Pods on nodes of a
+// template cannot be evicted unless they share claims, as others are only counted.
 func (m *Sim) Evict(pods ...*corev1.Pod) error {
 	m.Fork()
 	for _, pod := range pods {
@@ -56,7 +56,7 @@ func (m *Sim) evict(pod *corev1.Pod) error {
 	return nil
 }
 
-// free gives back what a pod holds. It stays in the list of the pods of its node.
+// free releases what a pod holds. The pod stays in its node's list.
 func (m *Sim) free(n Node, entry *podEntry) {
 	rec := m.edit(n)
 	rec.state = rec.state.Change(entry.taken.Own, false)
@@ -68,14 +68,14 @@ func (m *Sim) free(n Node, entry *podEntry) {
 	m.freed()
 }
 
-// Put puts a pod on a node that was chosen elsewhere. With allocations, the devices were chosen elsewhere, too: they
-// are one for each claim of the pod that is not allocated yet, in the order of the pod's spec, the one for extended
-// resources last, as Placement.Claims lists them. Then it is not looked at whether the pod may run there, whether
-// there is enough of CPU, counters and capacity, or whether the devices are what the claims ask for: the pod has them.
-// Without allocations, it is Place with that node alone, and the result says whether the pod was placed.
+// Put puts a pod on a node that the caller chose. With allocations, the caller also chose the devices: one
+// allocation for each claim that is not allocated yet, in the order of the pod's spec, the one for extended
+// resources last. Placement.Claims lists them in the same order. It is not checked then whether the pod may run
+// there, whether CPU, counters and capacity suffice, or whether the devices match the claims. Without
+// allocations, it is Place with that node alone. The result says whether the pod was placed.
 //
-// The error names the node that does not exist or is undecided, the pod that cannot be understood, or the allocation
-// with a device that does not exist on the node or is in use; or it is the context's. Then nothing changed.
+// The error names a node that does not exist or is undecided, an invalid pod, or an allocation with a device
+// that does not exist on the node or is in use; or it is the context's. Then nothing changes.
 func (m *Sim) Put(ctx context.Context, pod *corev1.Pod, on Node, allocations ...resourceapi.AllocationResult) (Result, error) {
 	kind, err := m.world.kindOf(pod)
 	if err != nil {
@@ -121,7 +121,8 @@ func (m *Sim) putOn(ctx context.Context, shape *Shape, on Node, allocations []re
 	return b.result(1), nil
 }
 
-// only is the set of one node that exists; all added ones of its template if there is one.
+// only returns the set of one existing node. For a node of a template, it is that of all existing nodes of the
+// template.
 func only(n Node) Nodes {
 	if n.template != nil {
 		return Added(n.template)
@@ -129,7 +130,7 @@ func only(n Node) Nodes {
 	return Nodes{&nodeSet{parts: []nodesPart{{list: []int{n.index}}}}}
 }
 
-// putGiven puts the pod of the batch on a node with devices that were chosen elsewhere.
+// putGiven puts the pod of the batch on a node with given allocations.
 func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.AllocationResult) error {
 	m, a := b.sim, b.asked
 	if a.refused != nil {
@@ -157,7 +158,7 @@ func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.Allo
 	return nil
 }
 
-// variantAnyway is the variant of a kind on a node, whether or not its pods may run there.
+// variantAnyway returns the variant of a kind for a node, whether or not its pods may run there.
 func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
 	if number := w.on(k, facts); number >= 0 || len(k.asks) == 0 {
 		return max(0, number)
@@ -166,11 +167,11 @@ func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
 	return w.variant(k, names)
 }
 
-// given collects what allocations hold on a node.
+// given adds up what allocations hold on a node.
 type given struct {
-	at     *nodeFacts // by the names of the node
+	at     *nodeFacts // with the names of the node
 	around *onenode.Surroundings
-	own    onenode.Uses // with what was collected
+	own    onenode.Uses // includes the allocations added so far
 	taken  *onenode.Taken
 	bound  []onenode.BoundTo
 }

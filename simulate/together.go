@@ -21,21 +21,24 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// mostTogether is of how many pods of a gang it is asked whether they fit together.
+// mostTogether is the largest number of pods of a gang that are solved as one problem.
 const mostTogether = 1024
 
-// together is a gang of which the pods did not fit one after the other in any domain, asked about as one problem in each domain.
+// together solves a gang as one problem for each domain, after placing its pods one after the other failed in
+// all domains.
 type together struct {
 	*Sim
 	total int
-	// left is what may be spent on the domains that were not asked.
+	// left is the budget for the remaining domains, in search steps.
 	left int64
-	// doubt is set if the answer was not known for a domain, noProof if a no was none.
+	// doubt is set if the answer for a domain is unknown. noProof is set if the problem of a domain has no
+	// solution, but leaves out some ways to place the gang.
 	doubt, noProof bool
 	err            error
 }
 
-// place places the pods of all demands in the first domain in which they fit together, which it returns. It is nil if there is none.
+// place places all pods in the first domain in which they fit together, and returns that domain. It is nil if
+// there is none.
 func (t *together) place(ctx context.Context, domains []domain) (Result, *domain, error) {
 	for i := range domains {
 		q := t.question(domains[i].members)
@@ -79,12 +82,12 @@ func (t *together) note(err error) {
 	}
 }
 
-// gangQuestion is a question about a gang, with the nodes and the members that it is about.
+// gangQuestion is the problem of a gang in one domain, with its nodes and members.
 type gangQuestion struct {
 	gang.Question
 	*together
 	nodes []gangNode
-	// of has the member of each pod, and which of its pods it is.
+	// of has, for each pod, its member and the pod's number among those of the member.
 	of []gangPod
 }
 
@@ -93,24 +96,25 @@ type gangPod struct {
 	number int
 }
 
-// gangNode is a node as the gang finds it.
+// gangNode is a node before the gang is placed.
 type gangNode struct {
 	Node
 	facts *nodeFacts
 	used  []int64
 }
 
-// gangMember is a demand with what its pods ask for, node by node.
+// gangMember is a demand in a domain, with what its pods ask for on each node.
 type gangMember struct {
 	member
 	asked *asked
-	// numbers are the variants of the kind that occur, on has the position among them by node, below zero where the pods may not run.
+	// numbers are the variants that occur. on has, by node, the index in numbers; it is negative where the pods
+	// may not run.
 	numbers []int16
 	on      []int
 }
 
-// question is about the members in a domain, nil if it is one that pods are placed for one by one only: on nodes of which the template is
-// not decided, or with claims that are to match others of their pod.
+// question returns the problem for a domain. It is nil if its pods can only be placed one by one: a node is
+// undecided, or claims are to match others of their pod. It is also nil if the gang certainly does not fit.
 func (t *together) question(members []member) *gangQuestion {
 	q := &gangQuestion{together: t}
 	at := make(map[Node]int)
@@ -119,7 +123,7 @@ func (t *together) question(members []member) *gangQuestion {
 	for i, m := range members {
 		all[i] = gangMember{member: m, asked: t.data.asked(t.world, m.Shape.kind)}
 		if all[i].asked.refused != nil {
-			return nil // none of the pods is placed, which the result says
+			return nil // no pod is placed, and the result has the reason
 		}
 		if slices.ContainsFunc(m.Shape.kind.entries, func(e claimEntry) bool { return e.spec.Across() }) {
 			t.noProof = true
@@ -148,7 +152,7 @@ func (t *together) question(members []member) *gangQuestion {
 		least += m.leastDevices()
 	}
 	if least > int64(onenode.MostDevices(devices, t.data.around)) {
-		return nil // they do not fit
+		return nil // too few devices
 	}
 	q.State = t.world.StateOf(devices, t.data.around)
 	extensions := make(map[types.NamespacedName]extension.Claim)
@@ -168,11 +172,12 @@ func (t *together) question(members []member) *gangQuestion {
 		}
 		return t.world.Compile(claims, more)
 	}
-	q.Together = true // one by one they do not fit
+	q.Together = true // they do not fit one by one
 	return q
 }
 
-// each shows the nodes of a set, of fresh ones of a template at most so many. It is false if the template of one is not decided.
+// each visits the nodes of a set, and at most fresh new nodes of each template. It is false if it finds an
+// undecided node.
 func (d *version) each(on Nodes, fresh int, visit func(Node, *nodeRecord)) bool {
 	for _, part := range on.list() {
 		if part.template == nil {
@@ -203,7 +208,7 @@ func (d *version) each(on Nodes, fresh int, visit func(Node, *nodeRecord)) bool 
 	return true
 }
 
-// set notes which variant of the kind a node asks for.
+// set records the variant of the kind for a node.
 func (m *gangMember) set(node int, number int16) {
 	if number < 0 {
 		return
@@ -214,7 +219,7 @@ func (m *gangMember) set(node int, number int16) {
 	}
 }
 
-// leastDevices is how many devices the pods take at least that nobody else has. Claims that pods share are left out.
+// leastDevices is a lower bound on the devices that the pods need, without claims that they share.
 func (m *gangMember) leastDevices() int64 {
 	least := int64(math.MaxInt64)
 	for _, variant := range m.numbers {
@@ -235,7 +240,7 @@ func (m *gangMember) leastDevices() int64 {
 	return int64(m.Count) * least
 }
 
-// leastOf is how many devices a request takes at least.
+// leastOf is the smallest number of devices of a request.
 func leastOf(r *resourceapi.DeviceRequest) int64 {
 	if e := r.Exactly; e != nil {
 		if ptr.Deref(e.AdminAccess, false) {
@@ -253,7 +258,8 @@ func leastOf(r *resourceapi.DeviceRequest) int64 {
 	return least
 }
 
-// leastCount is a count, of which 0 stands for 1. All devices are one at least.
+// leastCount is the smallest number of devices for an allocation mode and a count, where 0 means 1. Mode All
+// needs at least one.
 func leastCount(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	if mode == resourceapi.DeviceAllocationModeAll {
 		return 1
@@ -261,7 +267,7 @@ func leastCount(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	return max(1, min(count, resourceapi.AllocationResultsMaxSize))
 }
 
-// add adds a pod of a member. Claims that pods share have one name, those of one pod names of their own.
+// add adds a pod of a member. Claims that pods share have the same name for all pods.
 func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[types.NamespacedName]extension.Claim) {
 	pod := gang.Pod{Kind: fmt.Sprint("demand ", position), Variant: func(node int) int { return m.on[node] }}
 	for _, variant := range m.numbers {
@@ -285,7 +291,7 @@ func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[t
 	q.Pods, q.of = append(q.Pods, pod), append(q.of, gangPod{m, number})
 }
 
-// room reports whether a node has what some pods need together, but for devices.
+// room reports whether a node has room for some pods together, apart from devices.
 func (q *gangQuestion) room(node int, pods []int) bool {
 	n := &q.nodes[node]
 	used := slices.Clone(n.used)
@@ -304,7 +310,7 @@ func (q *gangQuestion) room(node int, pods []int) bool {
 	return true
 }
 
-// put puts the pods where they have places, with the devices that were found.
+// put puts the pods on the nodes of the solution, with the devices that it allocates.
 func (q *gangQuestion) put(ctx context.Context, places []gang.Place) (Result, error) {
 	result := Result{world: q.world}
 	for i, place := range places {

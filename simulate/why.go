@@ -20,31 +20,31 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Refusal is why pods of a shape were not placed, on the nodes as they were when the next of the pods
-// had no place. Of nodes of a template that are equal, the first stands for all.
+// Refusal says why pods of a shape were not placed. The nodes are in the state in which the next pod did not
+// fit. Of equal nodes of a template, only the first is listed.
 type Refusal struct {
 	Shape *Shape
-	// Pods is how many of the shape were not placed.
+	// Pods is the number of pods of the shape that were not placed.
 	Pods int
-	// Err is set if no node can do, because of a claim that the pods share. All else is empty then.
+	// Err is set if a shared claim excludes all nodes. All other fields are empty then.
 	Err error
-	// Devices are the nodes on which devices are in the way, those that lack least first.
+	// Devices groups the nodes that lack devices, those that lack least first.
 	Devices []explain.Group
-	// Others are the nodes on which something else is in the way, in the order of their first node.
+	// Others are the nodes that are excluded for another reason, ordered by their first node.
 	Others []Obstacle
-	// Undecided are the names of nodes that may take the next pod: the search was given up or failed.
+	// Undecided are the names of nodes that may take the next pod: the search failed or ran out of budget.
 	Undecided []string
 }
 
-// Obstacle is what keeps pods away from nodes, whatever devices they have.
+// Obstacle is a reason other than devices that excludes nodes.
 type Obstacle struct {
 	// Reason is a phrase such as "too little cpu".
 	Reason string
-	// Nodes are in the order of the call.
+	// Nodes are the names of nodes, in the order of the call's set.
 	Nodes []string
 }
 
-// String is one sentence.
+// String returns one sentence.
 func (r *Refusal) String() string {
 	var parts []string
 	if r.Err != nil {
@@ -65,10 +65,10 @@ func (r *Refusal) String() string {
 	return explain.Count(r.Pods, "pod") + " like " + r.Shape.name() + " not placed: " + strings.Join(parts, "; ")
 }
 
-// Why tells, for each shape of which pods were not placed, what was in the way on each of the nodes of
-// the call. An undecided node is listed once for each template that it can be of, as "NODE as
-// TEMPLATE". It takes time in proportion to the nodes, and explains once for nodes in the same state:
-// that is a search for each request and constraint. The error is the context's.
+// Why says, for each shape with pods that were not placed, why each node of the call did not take them. An
+// undecided node is listed once for each of its templates, as "NODE as TEMPLATE". It takes time in proportion
+// to the nodes. Nodes in the same state are explained once, by a search for each request and constraint. The
+// error is the context's.
 func (r *Result) Why(ctx context.Context) ([]Refusal, error) {
 	list := make([]Refusal, 0, len(r.unplaced))
 	for i := range r.unplaced {
@@ -87,7 +87,7 @@ func (r *Result) Why(ctx context.Context) ([]Refusal, error) {
 	return list, nil
 }
 
-// explainer works out one Refusal.
+// explainer makes one Refusal.
 type explainer struct {
 	*unplaced
 	state    *State
@@ -99,11 +99,12 @@ type explainer struct {
 	found    Refusal
 }
 
-// explained are nodes of which the explanations differ in names only. It has the answer, not a number of it: no other answer
-// gets its place in memory meanwhile.
+// explained is a key for nodes whose explanations differ in names only. It holds the pointer of the answer, so
+// that the address is not reused.
 type explained struct {
 	answer *onenode.Answer
-	// around is which pools of several nodes reach them, and which of their own cannot be used.
+	// around encodes which pools of several nodes reach the node, and which of its own pools are unusable and
+	// why.
 	around string
 }
 
@@ -123,7 +124,7 @@ func (e *explainer) run() error {
 	return nil
 }
 
-// node finds out about one node.
+// node explains one node.
 func (e *explainer) node(n Node, rec *nodeRecord) (more bool, err error) {
 	o := rec.options
 	if o == nil || e.because != "" {
@@ -142,7 +143,7 @@ func (e *explainer) node(n Node, rec *nodeRecord) (more bool, err error) {
 	return true, nil
 }
 
-// decided finds out about a node of which it is known what it is like.
+// decided explains a node whose template is decided, or a real node.
 func (e *explainer) decided(n Node, rec *nodeRecord, name string) error {
 	reason := e.because
 	if reason == "" {
@@ -183,8 +184,7 @@ func (e *explainer) obstruct(reason, node string) {
 	e.found.Others[at].Nodes = append(e.found.Others[at].Nodes, node)
 }
 
-// obstacle is what keeps the pods away from a node before devices are looked at. It is empty if
-// nothing does.
+// obstacle returns the reason other than devices that excludes a node, empty if there is none.
 func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 	w, kind := e.state.world, e.shape.kind
 	number := w.on(kind, rec.facts)
@@ -204,7 +204,7 @@ func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 	return ""
 }
 
-// keptAway is why a node is out of the question for a pod.
+// keptAway returns the reason why a pod may not run on a node.
 func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 	if ok, err := w.fits(pod, node); err != nil || !ok {
 		switch taint := nodefit.Untolerated(pod, node); {
@@ -225,9 +225,8 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 	return "the node does not admit the pod"
 }
 
-// explanation asks again, with the names of the node and of the claims. It is nil if that is not
-// decided. Nodes with the same answer, which the same pools reach and of which pools cannot be
-// used for the same reasons, have the same explanation.
+// explanation repeats the search with the names of the node and of the claims. It is nil if the answer is
+// undecided. It is cached by the answer, the pools that reach the node, and the reasons why pools are unusable.
 func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, number int16) (*explain.Explanation, error) {
 	d := &e.state.data
 	var around memo.Key
@@ -259,7 +258,7 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, numb
 	return found, nil
 }
 
-// problem compiles what the next pod asks for, under the names of its claims.
+// problem compiles what the next pod asks for, with the names of its claims.
 func (e *explainer) problem(number int16, n Node, inv *nodeFacts) (*allocator.Problem, error) {
 	linked := e.asked.linked()
 	if known := e.problems[number]; known != nil && !linked {
