@@ -1,7 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package amounts counts CPU, memory and the other resources of nodes, with a number for each resource in place of its name.
+// Package amounts does arithmetic with CPU, memory and other resources of nodes. Resources have numbers instead
+// of names.
 package amounts
 
 import (
@@ -15,18 +16,18 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
-// Resources gives each resource a number. That of pods is 0. It is safe for concurrent use.
+// Resources assigns numbers to resources. The resource pods is 0. It is safe for concurrent use.
 type Resources struct {
 	mu     sync.Mutex
 	byName map[corev1.ResourceName]int
 }
 
-// NewResources knows the resource pods.
+// NewResources returns numbers for the resource pods only.
 func NewResources() *Resources {
 	return &Resources{byName: map[corev1.ResourceName]int{corev1.ResourcePods: 0}}
 }
 
-// Number is that of a resource, which it gets the first time.
+// Number returns the number of a resource. A new resource gets the next one.
 func (r *Resources) Number(name corev1.ResourceName) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +39,7 @@ func (r *Resources) Number(name corev1.ResourceName) int {
 	return n
 }
 
-// Name is the resource with a number, empty if none has it.
+// Name returns the resource with a number, empty if there is none.
 func (r *Resources) Name(number int) corev1.ResourceName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +54,7 @@ func (r *Resources) Name(number int) corev1.ResourceName {
 // NotListed is the amount of a resource that a node does not list.
 const NotListed = -1
 
-// Of returns what a node has of each resource by number, nil if the list is empty.
+// Of returns a node's amounts by resource number, nil if the list is empty.
 func (r *Resources) Of(list corev1.ResourceList) []int64 {
 	if len(list) == 0 {
 		return nil
@@ -69,13 +70,13 @@ func (r *Resources) Of(list corev1.ResourceList) []int64 {
 	return all
 }
 
-// Demand is how much of a resource is asked for, by number. CPU is in thousandths.
+// Demand is an amount of one resource. CPU is in millicores, other resources in their own unit.
 type Demand struct {
 	Resource int
 	Value    int64
 }
 
-// Needs lists what a pod asks of the resources of a node, ascending by number, but for those that devices provide.
+// Needs returns the requests of a pod, ascending by resource number, without those that devices provide.
 func (r *Resources) Needs(pod *corev1.Pod, fromDevices []corev1.ResourceName) []Demand {
 	needs := nodefit.Needs(pod)
 	list := make([]Demand, 0, len(needs))
@@ -95,7 +96,7 @@ func valueOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
 	return quantity.Value()
 }
 
-// Quantity is an amount as a node would list it.
+// Quantity converts an amount to a quantity.
 func Quantity(name corev1.ResourceName, value int64) resource.Quantity {
 	if name == corev1.ResourceCPU {
 		return *resource.NewMilliQuantity(value, resource.DecimalSI)
@@ -103,12 +104,12 @@ func Quantity(name corev1.ResourceName, value int64) resource.Quantity {
 	return *resource.NewQuantity(value, resource.DecimalSI)
 }
 
-// Add returns what is used with the demands added, or with factor -1 taken away.
+// Add returns the amounts in use with the demands added, or subtracted if factor is -1.
 func Add(used []int64, demands []Demand, factor int64) []int64 {
 	return AddInPlace(slices.Clone(used), demands, factor)
 }
 
-// AddInPlace is Add for a list that nobody else has.
+// AddInPlace is Add for a list that the caller owns.
 func AddInPlace(used []int64, demands []Demand, factor int64) []int64 {
 	for _, d := range demands {
 		for len(used) <= d.Resource {
@@ -119,8 +120,9 @@ func AddInPlace(used []int64, demands []Demand, factor int64) []int64 {
 	return used
 }
 
-// Room is how many times the demands fit beside what is used of what a node has, at most limit. A node without a list has room for
-// all; one with a list has nothing of a resource that is not in it, but for pods, of which the number is often left out.
+// Room is how many times the demands fit into what a node has left, at most limit. A node without allocatable
+// amounts has no limit. Otherwise a resource that is not listed is zero, except for pods, which nodes often do
+// not list.
 func Room(allocatable, used []int64, demands []Demand, limit int64) int64 {
 	if allocatable == nil {
 		return limit
@@ -144,7 +146,7 @@ func Room(allocatable, used []int64, demands []Demand, limit int64) int64 {
 	return limit
 }
 
-// WithoutZeros is a list of amounts as it was before the last ones were added.
+// WithoutZeros removes trailing zeros, so that lists can be compared after a subtraction.
 func WithoutZeros(list []int64) []int64 {
 	for len(list) > 0 && list[len(list)-1] == 0 {
 		list = list[:len(list)-1]

@@ -9,15 +9,15 @@ import (
 	"github.com/dray-project/dray/internal/index/persist"
 )
 
-// Index has a position for each of some names. Versions share what is equal, and are immutable.
+// Index maps names to positions. It is immutable. Versions share structure.
 type Index struct {
 	read    map[types.NamespacedName]int32
-	changed persist.Map[types.NamespacedName, int32] // absent if there is none any more
+	changed persist.Map[types.NamespacedName, int32] // absent for removed names
 }
 
 const absent = -1
 
-// NewIndex is an index with these positions, which must not change any more.
+// NewIndex returns an index of these positions. The map must not be modified later.
 func NewIndex(read map[types.NamespacedName]int32) *Index { return &Index{read: read} }
 
 // Get returns the position of a name.
@@ -29,10 +29,10 @@ func (x *Index) Get(key types.NamespacedName) (position int, found bool) {
 	return int(n), found && n != absent
 }
 
-// With is the index with a position for a name.
+// With returns the index with a position for a name.
 func (x *Index) With(key types.NamespacedName, position int) *Index {
 	return &Index{read: x.read, changed: x.changed.With(key, int32(position))}
 }
 
-// Without is the index without a name.
+// Without returns the index without a name.
 func (x *Index) Without(key types.NamespacedName) *Index { return x.With(key, absent) }

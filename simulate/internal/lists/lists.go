@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lists has lists of objects of the API of which some change, and an index of names.
+// Package lists applies changes to lists of API objects, and indexes names.
 package lists
 
 import (
@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is a pointer to one of the API.
+// Object is a pointer to an API object.
 type Object interface {
 	comparable
 	metav1.Object
 }
 
-// Key names an object.
+// Key returns namespace and name of an object.
 func Key[T metav1.Object](o T) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// LastOfEach is a list without objects of which another one with the same name follows.
+// LastOfEach returns the list without objects that a later one of the same name replaces.
 func LastOfEach[T Object](list []T) []T {
 	if len(list) < 2 {
 		return slices.Clone(list)
@@ -34,11 +34,11 @@ func LastOfEach[T Object](list []T) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return last[Key(o)] != o })
 }
 
-// Change is objects that are gone, and others that are set.
+// Change lists deleted objects, and created or updated ones.
 type Change[T Object] struct{ Gone, Set []T }
 
-// After is a list after changes, the oldest first. What is set in the place of another object of the same name stays there, unless
-// stays says that it does not; all else that is set comes behind. Nil is that all stay.
+// After applies changes to a list, the oldest first. An updated object keeps its position, unless stays is
+// false for it. New objects are appended. A nil stays means that all keep their position.
 func After[T Object](list []T, changes []Change[T], stays func(before, after T) bool) []T {
 	touched := make(map[types.NamespacedName]bool)
 	for _, c := range changes {

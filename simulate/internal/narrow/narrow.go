@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package narrow has requests get only devices with one value of an attribute.
+// Package narrow restricts requests to devices with one value of an attribute.
 package narrow
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Filter is that requests get only devices that have a value of an attribute, or a list with it.
+// Filter restricts requests to devices with a value of an attribute, or with a list that contains it.
 type Filter struct {
 	Attribute resourceapi.FullyQualifiedName
-	// Requests are names of requests, or "request/subrequest". Empty are all.
+	// Requests are names of requests, or "request/subrequest". If it is empty, all are restricted.
 	Requests []string
-	// Value is a CEL literal, one of Literals.
+	// Value is a CEL literal, as of Literals.
 	Value string
 }
 
-// Concerns reports whether a request, or "request/subrequest", is filtered.
+// Concerns reports whether a request, or "request/subrequest", is restricted.
 func (f *Filter) Concerns(request string) bool {
 	name, _, _ := strings.Cut(request, "/")
 	return len(f.Requests) == 0 || slices.Contains(f.Requests, name) || slices.Contains(f.Requests, request)
@@ -37,7 +37,7 @@ func (f *Filter) Passes(driver string, device *resourceapi.Device) bool {
 	return slices.Contains(Literals(driver, device, f.Attribute), f.Value)
 }
 
-// selector holds for devices with the value, and fails for none.
+// selector returns a selector for devices with the value. It does not fail on any device.
 func (f *Filter) selector() resourceapi.DeviceSelector {
 	domain, id, _ := strings.Cut(string(f.Attribute), "/")
 	attributes := "device.attributes[" + strconv.QuoteToASCII(domain) + "]"
@@ -46,7 +46,7 @@ func (f *Filter) selector() resourceapi.DeviceSelector {
 	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}
 }
 
-// Claim returns what a claim asks for with filters added to its requests, as selectors.
+// Claim returns the spec and annotation of a claim with filters added to the requests, as selectors.
 func Claim(asks *resourceapi.DeviceClaim, more extension.Claim, filters []Filter) (*resourceapi.DeviceClaim, extension.Claim) {
 	devices := asks.DeepCopy()
 	for _, f := range filters {
@@ -67,7 +67,7 @@ func Claim(asks *resourceapi.DeviceClaim, more extension.Claim, filters []Filter
 	return devices, more
 }
 
-// extended adds the filter to the classes that may serve requests besides their own.
+// extended adds the filter to the alternative classes of requests.
 func (f *Filter) extended(more extension.Claim, selector resourceapi.DeviceSelector) extension.Claim {
 	more.Requests = maps.Clone(more.Requests)
 	for name, request := range more.Requests {
@@ -83,7 +83,7 @@ func (f *Filter) extended(more extension.Claim, selector resourceapi.DeviceSelec
 	return more
 }
 
-// Literals are the values that a device has of an attribute, as CEL literals. A value that is not known is none.
+// Literals returns the values of a device's attribute as CEL literals, none if the value is unknown.
 func Literals(driver string, device *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
 	a, found := onenode.AttributeOf(driver, device, name)
 	if !found || shape.Unknown(&a) {

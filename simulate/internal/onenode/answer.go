@@ -17,10 +17,10 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Verdict is an answer without its particulars.
+// Verdict is the kind of an answer.
 type Verdict uint8
 
-// The verdicts. Undecided and Failed are neither a yes nor a no: the budget was spent, or there was an error.
+// The verdicts. Undecided and Failed are neither yes nor no: the budget ran out, or there was an error.
 const (
 	Fits Verdict = iota
 	Unfit
@@ -28,33 +28,34 @@ const (
 	Failed
 )
 
-// Answer is what the allocator says to a question about a node in a state.
+// Answer is the allocator's answer to a question about a node in a state.
 type Answer struct {
 	Verdict Verdict
 	Err     error
-	*Taken  // nil if it does not fit
-	// Bound has, by claim, whether its devices tie it to the node, and else to which nodes.
+	*Taken  // nil if the verdict is not Fits
+	// Bound says for each claim where it can be used.
 	Bound []BoundTo
-	// literal is that of the outcome. It is not known of errors.
+	// literal is Outcome.Literal, false for errors.
 	literal bool
-	// question is what was asked about from, next the state after what is taken, once somebody asked.
+	// question was asked about the state from. next is the state after the allocation, nil until Next computes
+	// it.
 	question *Question
 	from     *State
 	next     atomic.Pointer[State]
-	// ahead are the answers about the states that follow if the same is asked again and again, as far as they were found
-	// out with this one.
+	// ahead are outcomes for the following states, if the same question is asked repeatedly. The search that
+	// found this answer computed them, too.
 	ahead []decision
-	// room is how often more the same fits after another, plus one; zero if unknown.
+	// room is how many more times the question fits after this answer, plus one; zero if that is unknown.
 	room atomic.Int64
 }
 
-// Taken are the devices that something holds. It is immutable.
+// Taken are the devices that an allocation holds. It is immutable.
 type Taken struct {
-	Own    []Holding // of the node
+	Own    []Holding // devices of the node
 	Shared []SharedHolding
 }
 
-// decision is what an answer says, whatever it is about.
+// decision is the part of an answer that does not depend on its state.
 type decision struct {
 	verdict Verdict
 	literal bool
@@ -71,26 +72,26 @@ func (d *decision) answer() *Answer {
 	return &Answer{Verdict: d.verdict, literal: d.literal, Err: d.err, Taken: d.taken, Bound: d.bound}
 }
 
-// weight is how many answers it stands for.
+// weight is the number of answers that it counts as in the bound of all nodes.
 func (a *Answer) weight() int { return 1 + len(a.ahead) }
 
-// outcome is what the allocator said.
+// outcome is the result of the allocator.
 type outcome struct {
 	allocator.Outcome
 	err error
 }
 
-// unnamedError is an error of an answer that nodes share: its text has no names of slices, pools and devices, which are those
-// of one of the nodes.
+// unnamedError is the error of a cached answer. Its text has no names of slices, pools and devices, as the
+// answer is shared by nodes with other names.
 type unnamedError struct{ err error }
 
 // Error implements error.
 func (e unnamedError) Error() string { return allocator.General(e.err) }
 
-// Unwrap returns the error as it is about the node that was asked about first.
+// Unwrap returns the error for the node that was searched.
 func (e unnamedError) Unwrap() error { return e.err }
 
-// unnamed is an error without names, nil if there is none.
+// unnamed wraps an error. Nil stays nil.
 func unnamed(err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +99,7 @@ func unnamed(err error) error {
 	return unnamedError{err}
 }
 
-// verdict is that of an answer.
+// verdict converts the result of the allocator.
 func (o outcome) verdict() Verdict {
 	switch {
 	case o.err != nil:
@@ -111,7 +112,7 @@ func (o outcome) verdict() Verdict {
 	return Undecided
 }
 
-// Next is the state after what is taken.
+// Next returns the state after the allocation.
 func (a *Answer) Next() *State {
 	if known := a.next.Load(); known != nil {
 		return known
@@ -129,18 +130,18 @@ func (a *Answer) Next() *State {
 	return next
 }
 
-// about says which state an answer is about.
+// about sets the state that an answer is about.
 func (a *Answer) about(s *State) *Answer {
 	a.from = s
 	return a
 }
 
-// Nothing is the answer for pods that have nothing to be allocated.
+// Nothing returns the answer for a pod that needs no allocation.
 func Nothing(s *State) *Answer {
 	return (&Answer{Verdict: Fits, Taken: new(Taken)}).about(s)
 }
 
-// Decided is the answer of somebody else.
+// Decided returns an answer for an allocation that was chosen elsewhere.
 func Decided(s *State, taken *Taken, bound []BoundTo) *Answer {
 	return (&Answer{Verdict: Fits, Taken: taken, Bound: bound}).about(s)
 }
@@ -148,22 +149,22 @@ func Decided(s *State, taken *Taken, bound []BoundTo) *Answer {
 // BoundTo says where an allocated claim can be used.
 type BoundTo struct {
 	Node     bool
-	Selector *resourceapi.AllocationResult // its nodeSelector counts; nil with Node
+	Selector *resourceapi.AllocationResult // its nodeSelector is used; nil if Node is set
 }
 
-// MaxOneByOne is how far is counted how often something fits. Beyond that, more may fit.
+// MaxOneByOne is the largest number of times for which it is counted how often a question fits. More may fit.
 const MaxOneByOne = 1000
 
-// Unlimited is how often something fits that takes nothing.
+// Unlimited is the count for a question that allocates nothing.
 const Unlimited = math.MaxInt32
 
-// Call is one call of the API: what it may spend, and what it found on the way.
+// Call is the budget of one call of the API, and what went wrong during it.
 type Call struct {
 	Context context.Context
-	Budget  int64 // steps left
-	// Doubts is set if some node was neither a yes nor a no.
+	Budget  int64 // remaining search steps
+	// Doubts is set if the answer for some node was neither yes nor no.
 	Doubts bool
-	Err    error // the first about a node
+	Err    error // the first error about a node
 }
 
 // NewCall starts a call. The error is the context's.
@@ -174,7 +175,7 @@ func (k *Asker) NewCall(ctx context.Context) (Call, error) {
 	return Call{Context: ctx, Budget: k.budget}, nil
 }
 
-// Note keeps what is not a definite answer.
+// Note records an answer that is not definite.
 func (c *Call) Note(a *Answer) {
 	c.Doubts = c.Doubts || a.Verdict == Undecided || a.Verdict == Failed
 	if c.Err == nil {
@@ -182,12 +183,12 @@ func (c *Call) Note(a *Answer) {
 	}
 }
 
-// Spent is the answer once the budget of the call is spent. It is not remembered.
+// Spent is the answer when the budget of the call has run out. It is not cached.
 var Spent = &Answer{Verdict: Undecided}
 
-// ask returns the answer for a node that no pool of several nodes reaches, or for a question that
-// such pools cannot serve. Up to as many answers as are wanted ahead are found out with it: those about the states that
-// follow if the same is asked again and again. The error is the context's.
+// ask returns the answer for a node if no pool of several nodes can serve the question there. The search also
+// computes up to ahead further answers, for the states that follow if the same question is asked repeatedly.
+// The error is the context's.
 func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error) {
 	if known := s.known(q.id); known != nil {
 		return known, nil
@@ -202,12 +203,12 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 		if a, err = k.ask(c, same, q, 0); err != nil || a == Spent {
 			return a, err
 		}
-		a = &Answer{Verdict: a.Verdict, Err: a.Err, Taken: a.Taken, Bound: a.Bound, literal: a.literal} // no pool of several nodes was in the question
+		a = &Answer{Verdict: a.Verdict, Err: a.Err, Taken: a.Taken, Bound: a.Bound, literal: a.literal} // the answer is not for a pool of several nodes, so Shared is empty
 	case c.Budget <= 0:
 		return Spent, nil
 	default:
 		if k.bounds.Answers == 0 || k.bounds.Total == 0 {
-			ahead = 0 // they would be forgotten
+			ahead = 0 // there is no cache for them
 		}
 		if a, err = k.searchAhead(c, s, q, ahead); err != nil {
 			return nil, err
@@ -217,7 +218,7 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 	return s.learn(a.about(s)), nil
 }
 
-// searchAhead asks the allocator.
+// searchAhead runs the allocator, and repeats it up to ahead times on its own results.
 func (k *Asker) searchAhead(c *Call, s *State, q *Question, ahead int64) (*Answer, error) {
 	r := s.content.snapshot()
 	var first *Answer
@@ -247,8 +248,8 @@ func (c *Call) spend(o outcome) {
 	}
 }
 
-// untainted is a state without taints of what-ifs that gives the same answers to a question as s, and so do the states
-// that follow; nil if there is none. See decision 0048.
+// untainted returns a state without simulated taints that gives the same answers to a question as s, also in
+// the states that follow. It is nil if there is none. See decision 0048.
 func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	fewer := s.fewerTaints()
 	if fewer == nil || q.looksAtUsed {
@@ -260,7 +261,8 @@ func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	if q.tolerates || !k.taints {
 		return nil, nil //nolint:nilnil // as above
 	}
-	// A tainted device is looked at, one that is withheld is not. What is no error with nothing in use is none with something.
+	// Selectors are evaluated on tainted devices, but not on withheld ones. A question without an error when
+	// nothing is in use has none later.
 	fresh, err := k.ask(c, fewer.all.content.fresh, q, 0)
 	if err != nil || fresh == Spent || fresh.Verdict == Failed || fresh.literal {
 		return nil, err
@@ -268,8 +270,8 @@ func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	return fewer.withheld, nil
 }
 
-// Alike reports whether it is known that a question has the same answers about two states, and about those that follow.
-// The error is the context's.
+// Alike reports whether it is known that a question has the same answers in two states, and in the states that
+// follow.
 func (k *Asker) Alike(c *Call, one, other *State, q *Question) (bool, error) {
 	a, err := k.untainted(c, one, q)
 	if err != nil {
@@ -279,7 +281,7 @@ func (k *Asker) Alike(c *Call, one, other *State, q *Question) (bool, error) {
 	return cmp.Or(a, one) == cmp.Or(b, other), err
 }
 
-// newAnswer reads what an outcome takes.
+// newAnswer converts an outcome: which devices it allocates, and where the claims are bound.
 func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools) *Answer {
 	if o.err != nil {
 		return &Answer{Verdict: Failed, Err: o.err}
@@ -335,18 +337,18 @@ func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools
 	return a
 }
 
-// boundToNode is what most answers have.
+// boundToNode backs Answer.Bound of most answers: all devices are of the node.
 var boundToNode = slices.Repeat([]BoundTo{{Node: true}}, 4)
 
-// Room is how many more pods that ask a question fit on a node, one after the other, up to most of them. Doubt is
-// set if the next one is undecided; the answer about it, if there is one, is next. Beyond most nobody is asked.
+// Room counts how many more times a question fits on a node, one after the other, up to most. doubt is set if
+// the next time is undecided. next is the answer for the next time, nil if it was not searched.
 func (k *Asker) Room(c *Call, s *State, q *Question, most int64) (n int64, doubt bool, next *Answer, err error) {
 	if same, err := k.untainted(c, s, q); err != nil {
 		return 0, false, nil, err
 	} else if same != nil {
 		s = same
 	}
-	// chain are answers that were asked for, at how many fit before each.
+	// chain are the answers on the way, at the counts before each.
 	var chain []*Answer
 	var at []int64
 	exact := false
@@ -394,8 +396,8 @@ func (k *Asker) Room(c *Call, s *State, q *Question, most int64) (n int64, doubt
 	return min(n, most), doubt, next, nil
 }
 
-// lastOf returns the states before and after what the last of the answers takes that were found out with one, and how many
-// they are. Where somebody asked by itself about a state on the way, they end there.
+// lastOf returns the states before and after the last outcome that was found together with an answer, and the
+// number of outcomes. It stops at a state for which the question was searched separately.
 func (k *Asker) lastOf(a *Answer) (before, after *State, taken int64) {
 	taken = 1
 	for range len(a.ahead) {

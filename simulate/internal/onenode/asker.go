@@ -18,41 +18,41 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Asker asks the allocator about one node at a time, and remembers what it said. It is safe for
-// concurrent use.
+// Asker asks the allocator about one node at a time, and caches the answers. It is safe for concurrent use.
 type Asker struct {
 	gates  pools.Gates
 	bounds *kept
-	taints bool  // whether taints count
-	budget int64 // of one call
-	// allocator, programs and interned are the same after an update of the cluster.
+	taints bool  // whether the gate of device taints is on
+	budget int64 // search steps of one call
+	// allocator, programs and interned are shared with the askers after updates of the cluster.
 	allocator *allocator.Allocator
 	programs  *cel.Cache
 	interned  *interned
 	classes   allocator.Classes
-	// classNumbers are those of classes by name. Equal classes have one number.
+	// classNumbers are the interned numbers of classes, by name. Equal classes have equal numbers.
 	classNumbers map[string]int
 	readSet      atomic.Pointer[ReadSet]
-	usages       *lru.Cache // usage, by *nodeState
+	usages       *lru.Cache // caches usage, by *State
 }
 
-// Options are how the allocator chooses, and how many steps it may take.
+// Options configure the allocator and its budget.
 type Options struct {
 	Features     allocator.Features
 	DevicePolicy allocator.Remembered
 	Topology     []resourceapi.FullyQualifiedName
-	// Budget is how many search steps one call spends at most.
+	// Budget is the largest number of search steps of one call.
 	Budget int64
-	// Bounds limit what is remembered. The zero value remembers nothing.
+	// Bounds limit the caches. The zero value disables them.
 	Bounds Bounds
-	// Programs are compiled expressions that several askers share. Nil makes an own cache.
+	// Programs is a cache of compiled expressions that several askers share. If it is nil, the asker makes its
+	// own.
 	Programs *cel.Cache
 }
 
-// manyPrograms is how many compiled CEL expressions are kept.
+// manyPrograms is the number of compiled CEL expressions that are kept.
 const manyPrograms = 4096
 
-// New returns an asker that knows nothing. The error is about the topology.
+// New returns an asker with empty caches. The error is about the topology.
 func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	if err := allocator.CheckTopology(o.Topology); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	return k, nil
 }
 
-// Next returns one with other classes that knows what this one knows, but for what is much more than a
-// cluster of that many nodes and devices needs.
+// Next returns an asker with other classes that keeps the caches. The caches of the read set are dropped if
+// they have many more entries than a cluster of that many nodes and devices needs.
 func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *Asker {
 	next := &Asker{
 		gates: k.gates, bounds: k.bounds, taints: k.taints, budget: k.budget,
@@ -91,18 +91,18 @@ func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *As
 	return next
 }
 
-// ReadSet is what all questions so far read of devices.
+// ReadSet returns the set of properties of devices that any question so far reads.
 func (k *Asker) ReadSet() *ReadSet { return k.readSet.Load() }
 
 // SameClasses reports whether another asker has equal classes.
 func (k *Asker) SameClasses(other *Asker) bool { return maps.Equal(k.classNumbers, other.classNumbers) }
 
-// Classed is what is written of a class.
+// Classed writes the key of a class.
 var Classed = keys.Writer[*resourceapi.DeviceClass]{
 	{Covers: keys.Keyed(reads.Class, "Spec"), Write: func(k *memo.Key, c *resourceapi.DeviceClass) { keys.AppendWhole(k, &c.Spec) }},
 }
 
-// setClasses numbers the classes, equal ones alike.
+// setClasses assigns numbers to the classes. Equal classes get equal numbers.
 func (k *Asker) setClasses(classes []*resourceapi.DeviceClass) {
 	k.classes, k.classNumbers = allocator.ClassMap(classes...), make(map[string]int)
 	for _, class := range classes {
@@ -113,7 +113,7 @@ func (k *Asker) setClasses(classes []*resourceapi.DeviceClass) {
 	}
 }
 
-// See makes the read set cover what the specs and the classes read.
+// See widens the read set to cover the specs and the classes.
 func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
 	var r questionReads
 	for _, s := range specs {
@@ -125,7 +125,7 @@ func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
 	k.widen(&r)
 }
 
-// widen makes the read set cover what is read.
+// widen widens the read set.
 func (k *Asker) widen(r *questionReads) {
 	for {
 		before := k.readSet.Load()
@@ -136,17 +136,17 @@ func (k *Asker) widen(r *questionReads) {
 	}
 }
 
-// interned are the equal things that all askers of one Open share. Once there are as many as most of a sort, those are
-// forgotten; no number is given twice.
+// interned has the specs, questions and classes that all askers of one Open share. A map with more than most
+// entries is cleared. Numbers are not reused.
 type interned struct {
 	most      int
 	specs     memo.Map[string, *Spec]
 	questions memo.Map[string, *Question]
 	classes   memo.Map[string, int]
-	numbers   atomic.Int64 // given to questions and classes so far
+	numbers   atomic.Int64 // last number assigned to a question or class
 }
 
-// number is the next that nobody has.
+// number returns a new number.
 func (i *interned) number() int { return int(i.numbers.Add(1)) }
 
 // class returns the number of a class with a key.
@@ -159,16 +159,16 @@ func (i *interned) class(key string) int {
 	return made
 }
 
-// Sizes is how much is remembered.
+// Sizes are numbers of cached entries.
 type Sizes struct {
 	Specs, Questions int
-	// Contents and Devices are those that the read set tells apart, Answers those about nodes on which nothing is in use.
+	// Contents and Devices are those of the present read set. Answers are those for nodes with nothing in use.
 	Contents, Devices, Answers int
 	// Total is how many states and answers are remembered, Forgotten how often all of them were forgotten.
 	Total, Forgotten int
 }
 
-// Sizes counts what is remembered.
+// Sizes counts the cached entries.
 func (k *Asker) Sizes() Sizes {
 	l := k.readSet.Load()
 	l.mu.Lock()

@@ -20,17 +20,16 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Inventory is a node with the devices that no other node reaches. It is immutable but for what
-// read sets see of it.
+// Inventory is a node with the devices that belong to it alone. It is immutable, except for caches.
 type Inventory struct {
 	Node *corev1.Node
 	// Published are the slices of the node, of all generations.
 	Published []*resourceapi.ResourceSlice
 	Pools     []OwnPool // sorted by driver and name
 	Size      int32     // devices of all pools
-	// Added are taints of what-ifs by position, on top of those that are published.
+	// Added are simulated taints, in addition to those in the slices.
 	Added []AddedTaint
-	plain *Inventory // without what is added; nil if nothing is
+	plain *Inventory // the inventory without Added; nil if Added is empty
 
 	gates   pools.Gates
 	indexed atomic.Pointer[[]*pool.Pool]
@@ -38,30 +37,31 @@ type Inventory struct {
 	reached atomic.Pointer[reached]
 }
 
-// OwnPool is a pool that one node has. Its devices have the positions from First on.
+// OwnPool is a pool that belongs to one node. Its devices have positions from First on.
 type OwnPool struct {
 	*PoolFacts
 	First int32
 }
 
-// AddedTaint is a taint of a what-if.
+// AddedTaint is a simulated taint of the device at a position.
 type AddedTaint struct {
 	Device int32
 	Taint  resourceapi.DeviceTaint
 }
 
-// seen is what a read set sees of an inventory.
+// seen is what a read set covers of an inventory.
 type seen struct {
 	readSet *ReadSet
 	content *content
-	// head is what the content has besides devices, devices are their numbers.
+	// head is the key of the content without its devices. devices are numbers of equivalent devices, by
+	// position.
 	head    []byte
 	devices []uint32
-	// values stands for the list of values that constraints compare.
+	// values is the number of the list of values that constraints compare.
 	values uint32
 }
 
-// NewInventory reads the slices of pools that a node alone has.
+// NewInventory reads the slices of pools that belong to one node.
 func NewInventory(gates pools.Gates, node *corev1.Node, published []*resourceapi.ResourceSlice) *Inventory {
 	inv := &Inventory{Node: node, Published: published, gates: gates}
 	for _, p := range inv.index() {
@@ -72,7 +72,7 @@ func NewInventory(gates pools.Gates, node *corev1.Node, published []*resourceapi
 	return inv
 }
 
-// Position finds a device by name.
+// Position returns the position of a device.
 func (inv *Inventory) Position(id pools.DeviceID) (int32, bool) {
 	at, found := inv.findPool(id.PoolID())
 	if !found {
@@ -87,8 +87,8 @@ func (inv *Inventory) Position(id pools.DeviceID) (int32, bool) {
 	return p.First + int32(i), i >= 0
 }
 
-// index is what the allocator reads of the pools. Most nodes are like another one, about which it is asked in their place. So
-// it is not kept once it is known which one that is, and read again when somebody needs it.
+// index returns the pools as the allocator indexes them. They are dropped if another inventory is the example
+// of the content, as the allocator is then asked about that one. They are read again when needed.
 func (inv *Inventory) index() []*pool.Pool {
 	inv = cmp.Or(inv.plain, inv)
 	if known := inv.indexed.Load(); known != nil {
@@ -99,7 +99,7 @@ func (inv *Inventory) index() []*pool.Pool {
 	return made
 }
 
-// findPool returns where a pool is, or would be.
+// findPool returns the index of a pool, or where it would be inserted.
 func (inv *Inventory) findPool(id pools.PoolID) (int, bool) {
 	return slices.BinarySearchFunc(inv.Pools, id, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
 }
@@ -115,24 +115,24 @@ func (inv *Inventory) Pool(position int32) *OwnPool {
 	return &inv.Pools[at]
 }
 
-// Has reports whether the device at a position is of the pool.
+// Has reports whether the device at a position belongs to the pool.
 func (p *OwnPool) Has(device int32) bool {
 	return device >= p.First && device < p.First+int32(len(p.Devices))
 }
 
-// Device is the device at a position.
+// Device returns the device at a position.
 func (inv *Inventory) Device(position int32) *resourceapi.Device {
 	p := inv.Pool(position)
 	return p.Devices[position-p.First]
 }
 
-// DeviceID names the device at a position.
+// DeviceID returns the name of the device at a position.
 func (inv *Inventory) DeviceID(position int32) pools.DeviceID {
 	p := inv.Pool(position)
 	return p.DeviceID(position - p.First)
 }
 
-// taken names what is in use.
+// taken lists the devices in use, by name.
 func (inv *Inventory) taken(u Uses) []taken {
 	list := make([]taken, len(u))
 	for i := range u {
@@ -141,7 +141,7 @@ func (inv *Inventory) taken(u Uses) []taken {
 	return list
 }
 
-// Slices returns those of the node, with added taints.
+// Slices returns the slices of the node with simulated taints.
 func (inv *Inventory) Slices() []*resourceapi.ResourceSlice {
 	if len(inv.Added) == 0 {
 		return inv.Published
@@ -154,8 +154,8 @@ func (inv *Inventory) Slices() []*resourceapi.ResourceSlice {
 	return WithTaints(inv.Published, taints)
 }
 
-// WithTaints returns slices with more taints on some devices. Slices without these devices are
-// returned as they are, and the others share all else with those that were given.
+// WithTaints returns slices with more taints on some devices. Slices without such devices are not copied.
+// Copies share everything else with the arguments.
 func WithTaints(published []*resourceapi.ResourceSlice, taints map[pools.DeviceID][]resourceapi.DeviceTaint) []*resourceapi.ResourceSlice {
 	patched := slices.Clone(published)
 	for i, slice := range published {
@@ -174,10 +174,10 @@ func WithTaints(published []*resourceapi.ResourceSlice, taints map[pools.DeviceI
 	return patched
 }
 
-// State returns the state of the devices with these in use, as a read set sees it.
+// State returns the state of the node with these uses, for a read set.
 func (inv *Inventory) State(l *ReadSet, u Uses) *State { return inv.seenBy(l).content.state(u) }
 
-// seenBy is what the read set sees, in particular.
+// seenBy returns what the read set covers of the inventory, and caches it.
 func (inv *Inventory) seenBy(l *ReadSet) *seen {
 	if known := inv.seen.Load(); known != nil && known.readSet == l {
 		return known
@@ -202,7 +202,7 @@ func (inv *Inventory) seenBy(l *ReadSet) *seen {
 	return found
 }
 
-// settle finds the content with these devices.
+// settle finds the content for the devices, with simulated taints.
 func (inv *Inventory) settle(found *seen) {
 	var buffer [64]uint32
 	var keyBuffer [512]byte
@@ -239,7 +239,7 @@ func (l *ReadSet) content(key []byte, example *Inventory) *content {
 	return c
 }
 
-// head is what is seen of the node and its pools beside the devices.
+// head returns the key of the node and its pools without the devices.
 func (inv *Inventory) head() []byte {
 	var k memo.Key
 	keys.Node.Append(&k, inv.Node)
@@ -268,8 +268,9 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 	return next
 }
 
-// withheld returns the uses with devices withheld that have taints of what-ifs which keep requests away. Of one that
-// draws on no counters it makes no difference whether it is in use, so that other nodes are in such a state, too.
+// withheld returns the uses with simulated taints replaced: devices whose taints exclude requests are marked as
+// withheld. A device without counters is marked as in use instead, which has the same effect. Other nodes are
+// more likely to be in that state.
 func (inv *Inventory) withheld(u Uses) Uses {
 	next := slices.Clone(u)
 	for _, t := range inv.Added {
@@ -292,7 +293,7 @@ func (inv *Inventory) withheld(u Uses) Uses {
 	return next
 }
 
-// positionOf is where a device of an inventory is in this one, which has its pool.
+// positionOf converts the position of a device in another inventory of the node. This one has all its pools.
 func (inv *Inventory) positionOf(before *Inventory, device int32) int32 {
 	pool := before.Pool(device)
 	at, found := inv.findPool(pool.ID)
@@ -302,7 +303,7 @@ func (inv *Inventory) positionOf(before *Inventory, device int32) int32 {
 	return inv.Pools[at].First + device - pool.First
 }
 
-// MovedHoldings returns holdings by the positions of another inventory.
+// MovedHoldings converts holdings to the positions of another inventory.
 func MovedHoldings(list []Holding, before, after *Inventory) []Holding {
 	list = slices.Clone(list)
 	for i := range list {
@@ -311,7 +312,7 @@ func MovedHoldings(list []Holding, before, after *Inventory) []Holding {
 	return list
 }
 
-// Moved returns the uses by the positions of another inventory. The order of pools is the same.
+// Moved converts uses to the positions of another inventory, in which pools have the same order.
 func (u Uses) Moved(before, after *Inventory) Uses {
 	u = slices.Clone(u)
 	for i := range u {
@@ -320,18 +321,18 @@ func (u Uses) Moved(before, after *Inventory) Uses {
 	return u
 }
 
-// PoolFacts is what is read of a pool.
+// PoolFacts is what was read of a pool.
 type PoolFacts struct {
 	ID      pools.PoolID
 	slices  []*resourceapi.ResourceSlice
 	Devices []*resourceapi.Device // by position
-	// Unusable says why nothing may be allocated from the pool. Empty if something may.
+	// Unusable is the reason why nothing can be allocated from the pool, empty if there is none.
 	Unusable string
-	// parts says of each device whether it is a part of another one. It is nil until somebody asks.
+	// parts says for each device whether it is a partition of another one. It is nil until needed.
 	parts atomic.Pointer[[]bool]
 }
 
-// lookup finds the position of a device.
+// lookup returns the position of a device in a pool.
 func lookup(p *pool.Pool, device string) (int32, bool) {
 	found := p.Lookup(device)
 	if len(found) == 0 {
@@ -340,12 +341,12 @@ func lookup(p *pool.Pool, device string) (int32, bool) {
 	return int32(found[0]), true
 }
 
-// DeviceID names a device by its position in the pool.
+// DeviceID returns the name of the device at a position in the pool.
 func (f *PoolFacts) DeviceID(device int32) pools.DeviceID {
 	return pools.DeviceID{Driver: f.ID.Driver, Pool: f.ID.Name, Device: f.Devices[device].Name}
 }
 
-// newPoolFacts is what is read of a pool. The devices are those of the highest generation.
+// newPoolFacts reads a pool. Its devices are those of the highest generation.
 func newPoolFacts(p *pool.Pool) *PoolFacts {
 	f := &PoolFacts{ID: pools.PoolID(p.ID), Devices: make([]*resourceapi.Device, len(p.Devices)), Unusable: cmp.Or(p.Incomplete, p.Invalid)}
 	for _, slice := range p.Slices {
@@ -360,7 +361,8 @@ func newPoolFacts(p *pool.Pool) *PoolFacts {
 	return f
 }
 
-// readPools reads the slices of one node, pool by pool, sorted by driver and name. The slot of a pool is its position.
+// readPools reads the slices of one node into pools, sorted by driver and name. The slot of a pool is its
+// position.
 func readPools(gates pools.Gates, published []*resourceapi.ResourceSlice) []*pool.Pool {
 	byPool := slices.Clone(published)
 	slices.SortStableFunc(byPool, func(a, b *resourceapi.ResourceSlice) int { return comparePools(PoolOf(a), PoolOf(b)) })

@@ -21,36 +21,36 @@ import (
 	"github.com/dray-project/dray/internal/reads"
 )
 
-// Spec is what one claim asks for. Equal ones are one, as long as they are remembered.
+// Spec is what one claim asks for. Equal specs share one pointer as long as they are cached.
 type Spec struct {
-	// Key is equal for specs that are, if the classes of both have the same numbers.
+	// Key is equal for equal specs, including the content of the device classes.
 	Key     string
 	Devices resourceapi.DeviceClaim
-	More    extension.Claim // what is asked for beyond that
+	More    extension.Claim // what the claim's annotation asks for
 }
 
-// Question is what a pod has to get allocated on a node: its claims that are not allocated yet.
-// Pods that ask for the same ask one question.
+// Question is the set of a pod's claims that are not allocated yet. Pods that ask for the same share one
+// Question.
 type Question struct {
 	id      int
 	Specs   []*Spec
 	Problem *allocator.Problem
-	Err     error // of compilation
-	// looksAtUsed is set if a request may get devices that are in use, or wants all, in use or not.
+	Err     error // of compiling the claims
+	// looksAtUsed is set if a request may get devices that are in use, or asks for all devices, in use or not.
 	looksAtUsed bool
 	// tolerates is set if a request may get devices with taints.
 	tolerates bool
-	// crossing are the pools of several nodes that may serve it, by position.
+	// crossing caches the pools of several nodes that may serve the question.
 	crossing atomic.Pointer[crossing]
 }
 
-// Asked is what is written of what a claim asks for: all of it, as answers say which request has which device.
+// Asked writes the whole spec of a claim, as answers name its requests.
 var Asked = keys.Writer[*resourceapi.DeviceClaim]{
 	{Covers: slices.Concat(keys.Keyed(reads.Claim, "Spec.Devices"), keys.Keyed(reads.Toleration, "")), Write: func(k *memo.Key, c *resourceapi.DeviceClaim) { keys.AppendWhole(k, c) }},
 }
 
-// Spec returns the one for what a claim asks for, with what it asks for beyond that. Specs are equal if the
-// classes are, too.
+// Spec returns the interned spec for what a claim and its annotation ask for. Its key covers the content of the
+// device classes.
 func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Spec {
 	key := memo.NewKey()
 	Asked.Append(&key, devices)
@@ -65,7 +65,7 @@ func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Sp
 	return made
 }
 
-// appendExtension appends what a claim asks for beyond the API.
+// appendExtension appends what the annotation of a claim asks for.
 func appendExtension(k *memo.Key, more extension.Claim) {
 	if more.IsZero() {
 		return
@@ -77,7 +77,7 @@ func appendExtension(k *memo.Key, more extension.Claim) {
 	k.Text(string(text))
 }
 
-// eachRequest visits what the requests say about single devices, once for each class that may serve one.
+// eachRequest visits what the requests require of single devices, once for each class that may serve a request.
 func (s *Spec) eachRequest(visit func(requestFilter)) {
 	eachRequest(&s.Devices, visit)
 	for _, name := range slices.Sorted(maps.Keys(s.More.Requests)) {
@@ -87,7 +87,7 @@ func (s *Spec) eachRequest(visit func(requestFilter)) {
 	}
 }
 
-// addReads finds out what a claim reads.
+// addReads adds what a claim reads of devices.
 func (k *Asker) addReads(r *questionReads, s *Spec) {
 	r.addConstraints(s.Devices.Constraints)
 	s.eachRequest(func(f requestFilter) {
@@ -106,12 +106,12 @@ func (k *Asker) addReads(r *questionReads, s *Spec) {
 	}
 }
 
-// Across reports whether a claim is to match others of its pod.
+// Across reports whether the claim's devices must match those of other claims of the pod.
 func (s *Spec) Across() bool {
 	return len(s.More.MatchAcross) > 0 || slices.ContainsFunc(s.More.Preferred, func(p extension.Preference) bool { return p.Across })
 }
 
-// Claims are nameless claims that ask the question, with what they ask for beyond their specs.
+// Claims returns placeholder claims for the question, and what their annotations ask for.
 func (q *Question) Claims() ([]*resourceapi.ResourceClaim, []extension.Claim) {
 	claims, extensions := make([]*resourceapi.ResourceClaim, len(q.Specs)), make([]extension.Claim, len(q.Specs))
 	for i, s := range q.Specs {
@@ -122,7 +122,7 @@ func (q *Question) Claims() ([]*resourceapi.ResourceClaim, []extension.Claim) {
 	return claims, extensions
 }
 
-// Question returns the one with these specs.
+// Question returns the interned question for these specs.
 func (k *Asker) Question(specs []*Spec) *Question {
 	key := memo.NewKey()
 	for _, s := range specs {
@@ -137,7 +137,7 @@ func (k *Asker) Question(specs []*Spec) *Question {
 	return q
 }
 
-// prepare compiles the problem.
+// prepare compiles the question.
 func (k *Asker) prepare(q *Question) {
 	for _, s := range q.Specs {
 		s.eachRequest(func(f requestFilter) {
@@ -148,7 +148,7 @@ func (k *Asker) prepare(q *Question) {
 	q.Problem, q.Err = k.Compile(claims, extensions)
 }
 
-// requestFilter is what a request or subrequest says about single devices.
+// requestFilter is what a request or subrequest requires of each device.
 type requestFilter struct {
 	class     string
 	selectors []resourceapi.DeviceSelector
@@ -171,7 +171,7 @@ func eachRequest(claim *resourceapi.DeviceClaim, visit func(requestFilter)) {
 	}
 }
 
-// Compile compiles claims with what they ask for beyond their specs.
+// Compile compiles claims together with what their annotations ask for.
 func (k *Asker) Compile(claims []*resourceapi.ResourceClaim, extensions []extension.Claim) (*allocator.Problem, error) {
 	if !slices.ContainsFunc(extensions, func(more extension.Claim) bool { return !more.IsZero() }) {
 		return k.allocator.Compile(claims, k.classes)
@@ -179,7 +179,7 @@ func (k *Asker) Compile(claims []*resourceapi.ResourceClaim, extensions []extens
 	return k.allocator.CompileExtended(claims, extensions, k.classes)
 }
 
-// errNoProgram marks a filter of which nothing is known.
+// errNoProgram says that a selector is not CEL, so it is unknown what it selects.
 var errNoProgram = errors.New("a selector cannot be evaluated")
 
 // programsOf compiles all selectors of a request.

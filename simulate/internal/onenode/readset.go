@@ -21,33 +21,35 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// ReadSet is what all questions so far read of devices. Devices that agree in it are equal, and so
-// are nodes with such devices: a unique serial number makes no difference as long as nobody asks
-// for it. A question that reads more makes a wider read set, which tells more nodes apart.
+// ReadSet is the set of properties of devices that any question so far reads. Devices that agree in these are
+// equivalent, and so are nodes with equivalent devices. A unique serial number makes no difference until a
+// selector reads it. A question that reads more properties makes a wider read set, which distinguishes more
+// nodes.
 //
-// Of capacities, taints, counters and all else but attributes, all is compared that package keys writes.
+// Only attributes are selective. Capacities, taints, counters and all other fields that package keys writes are
+// always compared.
 type ReadSet struct {
 	gates  pools.Gates
 	bounds *kept
 	*covered
 
 	mu       sync.Mutex
-	last     uint32            // number given
-	devices  map[string]uint32 // numbers of equal devices
-	values   map[string]uint32 // numbers of equal lists of values
+	last     uint32            // last number that was assigned
+	devices  map[string]uint32 // numbers of equivalent devices, by key
+	values   map[string]uint32 // numbers of equal lists of values, by key
 	contents map[string]*content
 }
 
-// covered is what a read set sees. It is immutable.
+// covered is what a read set covers. It is immutable.
 type covered struct {
-	// all is set if some expression may depend on any attribute.
+	// all is set if some expression may read any attribute.
 	all bool
-	// expressions are the attributes that CEL expressions read, domains those of which they ask
-	// whether anything is in them.
+	// expressions are the attributes that CEL expressions read. domains are attribute domains for which
+	// expressions only ask whether they contain an attribute.
 	expressions map[cel.Name]bool
 	domains     map[string]bool
-	// constraints are the attributes that constraints compare. Only which values are equal
-	// matters of these, not what they are.
+	// constraints are the attributes that constraints compare. Only equality of their values matters, not the
+	// values.
 	constraints map[resourceapi.FullyQualifiedName]bool
 
 	sortedExpressions []expressionName
@@ -55,18 +57,18 @@ type covered struct {
 	sortedConstraints []resourceapi.FullyQualifiedName
 }
 
-// expressionName is an attribute that expressions read, under the name that it has on devices of any driver.
+// expressionName is an attribute that expressions read, also in its qualified form.
 type expressionName struct {
 	cel.Name
 	qualified resourceapi.QualifiedName
 }
 
-// newReadSet is a read set that knows nothing.
+// newReadSet returns a read set with empty caches.
 func newReadSet(gates pools.Gates, bounds *kept, what *covered) *ReadSet {
 	return &ReadSet{gates: gates, bounds: bounds, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
 }
 
-// questionReads is what one question reads.
+// questionReads is what one question reads of devices.
 type questionReads struct {
 	all         bool
 	expressions []cel.Name
@@ -74,7 +76,7 @@ type questionReads struct {
 	constraints []resourceapi.FullyQualifiedName
 }
 
-// addPolicy adds what the choice of devices reads, whatever is asked.
+// addPolicy adds what the device policy and the topology read for any question.
 func (r *questionReads) addPolicy(policy allocator.Remembered, topology []resourceapi.FullyQualifiedName) {
 	r.constraints = append(r.constraints, topology...)
 	if policy == nil {
@@ -86,8 +88,8 @@ func (r *questionReads) addPolicy(policy allocator.Remembered, topology []resour
 	}
 }
 
-// addSelectors adds what CEL selectors read. Those that do not compile are an error when the
-// question is compiled.
+// addSelectors adds what CEL selectors read. Selectors that do not compile are ignored here, and reported when
+// the question is compiled.
 func (r *questionReads) addSelectors(programs *cel.Cache, selectors []resourceapi.DeviceSelector) {
 	for _, s := range selectors {
 		if s.CEL == nil {
@@ -123,7 +125,7 @@ func (r *questionReads) addConstraints(constraints []resourceapi.DeviceConstrain
 	}
 }
 
-// with returns the read set itself if it covers what is read, else a wider one.
+// with returns a read set that covers the reads, too. It is the read set itself if that covers them already.
 func (l *ReadSet) with(r *questionReads) *ReadSet {
 	next := &covered{all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints)}
 	for _, name := range r.expressions {
@@ -147,22 +149,22 @@ func (l *ReadSet) with(r *questionReads) *ReadSet {
 	return newReadSet(l.gates, l.bounds, next)
 }
 
-// blank is the read set that sees no attributes.
+// blank returns the read set without attributes.
 func blank(gates pools.Gates, bounds *kept) *ReadSet {
 	return newReadSet(gates, bounds, &covered{expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool)})
 }
 
-// spare is how much more than what its cluster needs a read set may know.
+// spare is how many more entries than its cluster needs a read set may have.
 const spare = 256
 
-// outgrown reports whether a read set knows much more than what a cluster of that size needs.
+// outgrown reports whether a read set has many more entries than a cluster of that size needs.
 func (l *ReadSet) outgrown(nodes, devices int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.contents) > 2*nodes+spare || len(l.devices)+len(l.values) > 4*devices+spare
 }
 
-// number returns the number of a key in a table of the read set. None is given twice.
+// number returns the number of a key in a table of the read set. Numbers are not reused.
 func (l *ReadSet) number(table map[string]uint32, key []byte) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,22 +182,22 @@ func (l *ReadSet) number(table map[string]uint32, key []byte) uint32 {
 	return l.last
 }
 
-// Selected is what CEL expressions see of an attribute.
+// Selected writes what CEL expressions read of an attribute.
 var Selected = keys.Writer[*resourceapi.DeviceAttribute]{
 	{Covers: keys.Keyed(reads.Device, "Attributes[]"), Write: func(k *memo.Key, a *resourceapi.DeviceAttribute) { keys.AppendWhole(k, a) }},
 }
 
-// sight collects what a read set sees of the devices of one node.
+// sight builds the keys of the devices of one node, for a read set.
 type sight struct {
 	readSet *ReadSet
 	key     memo.Key
-	// values are those that constraints compare.
+	// values are the values that constraints compare.
 	values keys.Values
-	// attribute is the one that is looked at.
+	// attribute is a buffer for the attribute that is written.
 	attribute resourceapi.DeviceAttribute
 }
 
-// device returns the number of devices that look the same.
+// device returns the number of the device's equivalence class.
 func (s *sight) device(d *pool.Device) uint32 {
 	s.key.Bytes = s.key.Bytes[:0]
 	keys.Device.Append(&s.key, d)
@@ -210,14 +212,14 @@ func (s *sight) device(d *pool.Device) uint32 {
 
 // tainted returns the number of a device with more taints.
 func (s *sight) tainted(device uint32, taints []resourceapi.DeviceTaint) uint32 {
-	s.key.Bytes = append(s.key.Bytes[:0], 0xff) // no device begins so
+	s.key.Bytes = append(s.key.Bytes[:0], 0xff) // no other key begins with this byte
 	s.key.Number(int(device))
 	keys.AppendTaints(&s.key, taints)
 	return s.readSet.number(s.readSet.devices, s.key.Bytes)
 }
 
-// appendSelected appends the attributes that expressions read, under both names that an
-// attribute of the driver's domain may have.
+// appendSelected appends the attributes that expressions read. An attribute of the driver's domain may have a
+// qualified name or an unqualified one.
 func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
 	if s.readSet.all {
 		s.key.Number(len(d.Attributes))
@@ -242,7 +244,7 @@ func (s *sight) appendAttribute(name resourceapi.QualifiedName, d *resourceapi.D
 	var found bool
 	s.attribute, found = d.Attributes[name]
 	unknown := found && shape.Unknown(&s.attribute)
-	if s.key.Flags(found, unknown); found && !unknown { // no expression that reads an unknown value holds
+	if s.key.Flags(found, unknown); found && !unknown { // an expression that reads an unknown value is false
 		Selected.Append(&s.key, &s.attribute)
 	}
 }
@@ -256,7 +258,7 @@ func hasDomain(driver, domain string, d *resourceapi.Device) bool {
 	return false
 }
 
-// AttributeOf is an attribute of a device, under either name that it may have.
+// AttributeOf returns an attribute of a device, under its qualified or unqualified name.
 func AttributeOf(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
 	value, found := d.Attributes[resourceapi.QualifiedName(name)]
 	if domain, id, _ := cutName(string(name)); !found && domain == driver {

@@ -19,46 +19,46 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// SharedPools are the pools that more than one node can reach: those for all nodes, with node
-// selectors, or with slices of several nodes. They are immutable.
+// SharedPools are the pools that several nodes can reach: pools for all nodes, pools with node selectors, and
+// pools with slices of several nodes. It is immutable, except for a cache.
 type SharedPools struct {
 	Published []*resourceapi.ResourceSlice // of all generations
 	Pools     []*SharedPool                // sorted by driver and name
 	snapshot  *cluster.Snapshot
 
 	mu sync.Mutex
-	// answers remembers answers that depend on these pools.
+	// answers caches answers that depend on these pools.
 	answers map[string]*Answer
 }
 
-// SharedPool is one of them.
+// SharedPool is one of the SharedPools.
 type SharedPool struct {
 	*PoolFacts
 	pool      *pool.Pool
 	Published []*resourceapi.ResourceSlice
 }
 
-// SharedHolding is a holding of a device of such a pool.
+// SharedHolding is a holding of a device of a SharedPool.
 type SharedHolding struct {
-	Pool int // position
+	Pool int // position in SharedPools.Pools
 	Holding
 	Binds bool // the device binds the claim to the node
 }
 
-// reached are the pools that reach a node.
+// reached is the set of pools that reach a node.
 type reached struct {
 	shared *SharedPools
 	err    error
-	number map[int]uint64 // by position of the pool; nodes with an equal one reach the same of it
+	number map[int]uint64 // by position of the pool; nodes with an equal number reach the same devices of it
 }
 
-// Surroundings are the pools of several nodes with what is in use of them. They are immutable.
+// Surroundings are the pools of several nodes and the use of their devices. It is immutable.
 type Surroundings struct {
 	Shared *SharedPools
 	Uses   []Uses // by position of the pool
 }
 
-// Change returns surroundings of which devices are taken, or given back.
+// Change returns the surroundings with devices allocated or released.
 func (s *Surroundings) Change(holdings []SharedHolding, take bool) *Surroundings {
 	next := &Surroundings{Shared: s.Shared, Uses: slices.Clone(s.Uses)}
 	for _, h := range holdings {
@@ -67,7 +67,7 @@ func (s *Surroundings) Change(holdings []SharedHolding, take bool) *Surroundings
 	return next
 }
 
-// taken lists what is in use of a node and of some of these pools.
+// taken lists the devices in use of a node and of some of the pools.
 func (s *Surroundings) taken(inv *Inventory, own Uses, positions []int) []taken {
 	inUse := inv.taken(own)
 	for _, position := range positions {
@@ -76,7 +76,7 @@ func (s *Surroundings) taken(inv *Inventory, own Uses, positions []int) []taken 
 	return inUse
 }
 
-// NewSharedPools reads the slices of pools that more than one node can reach.
+// NewSharedPools reads the slices of pools that several nodes can reach.
 func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *SharedPools {
 	s := &SharedPools{Published: published, snapshot: cluster.Build(pool.Gates(gates), published)}
 	slicesOf := make(map[pools.PoolID][]*resourceapi.ResourceSlice)
@@ -90,7 +90,7 @@ func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *
 	return s
 }
 
-// PoolOf is the pool of a slice.
+// PoolOf returns the pool of a slice.
 func PoolOf(slice *resourceapi.ResourceSlice) pools.PoolID {
 	return pools.PoolID{Driver: slice.Spec.Driver, Name: slice.Spec.Pool.Name}
 }
@@ -104,12 +104,12 @@ func (s *SharedPools) all() []int {
 	return list
 }
 
-// position finds a pool.
+// position returns the position of a pool.
 func (s *SharedPools) position(id pools.PoolID) (int, bool) {
 	return slices.BinarySearchFunc(s.Pools, id, func(p *SharedPool, id pools.PoolID) int { return comparePools(p.ID, id) })
 }
 
-// of returns what reaches an inventory.
+// of returns which pools reach an inventory, and caches it.
 func (s *SharedPools) of(inv *Inventory) *reached {
 	if known := inv.reached.Load(); known != nil && known.shared == s {
 		return known
@@ -127,8 +127,8 @@ func (s *SharedPools) of(inv *Inventory) *reached {
 	return found
 }
 
-// Reaching lists the positions of the pools that reach an inventory, in order. Inventories with an equal number
-// are reached by the same of the pool.
+// Reaching lists the positions of the pools that reach an inventory, in order. The number of a pool is equal
+// for inventories that reach the same devices of it.
 func (s *SharedPools) Reaching(inv *Inventory) iter.Seq2[int, uint64] {
 	around := s.of(inv)
 	return func(yield func(int, uint64) bool) {
@@ -140,15 +140,14 @@ func (s *SharedPools) Reaching(inv *Inventory) iter.Seq2[int, uint64] {
 	}
 }
 
-// crossing are the pools of several nodes that may serve a question, and so make its answer depend
-// on more than the node. All others are no part of it: no filter of the question lets one of their
-// devices pass.
+// crossing are the pools of several nodes that may serve a question. The answer then depends on more than the
+// node. Other pools are ignored, as no request of the question selects any of their devices.
 type crossing struct {
 	shared    *SharedPools
 	positions []int
 }
 
-// crossing finds the pools that matter for a question.
+// crossing returns the pools of several nodes that may serve a question, and caches them.
 func (k *Asker) crossing(ctx context.Context, s *SharedPools, q *Question) *crossing {
 	if known := q.crossing.Load(); known != nil && known.shared == s {
 		return known
@@ -165,19 +164,19 @@ func (k *Asker) crossing(ctx context.Context, s *SharedPools, q *Question) *cros
 	return made
 }
 
-// concerns reports whether a pool may make a difference for a question. In doubt it does.
+// concerns reports whether a pool may affect the answer to a question. If that is unknown, it is true.
 func (k *Asker) concerns(ctx context.Context, pool *SharedPool, q *Question) bool {
 	concerned := false
 	for _, s := range q.Specs {
 		s.eachRequest(func(f requestFilter) {
-			// All devices of an unusable pool is an error.
+			// Requests for all devices fail if a pool is unusable.
 			concerned = concerned || f.all && pool.Unusable != "" || k.passes(ctx, pool, f)
 		})
 	}
 	return concerned
 }
 
-// passes reports whether a filter lets any device of a pool pass, or fails on one.
+// passes reports whether a filter admits any device of a pool, or fails on one.
 func (k *Asker) passes(ctx context.Context, pool *SharedPool, f requestFilter) bool {
 	programs, err := k.programsOf(f)
 	if err != nil {
@@ -202,7 +201,8 @@ func (k *Asker) passes(ctx context.Context, pool *SharedPool, f requestFilter) b
 	return false
 }
 
-// Holding gives a holding the position of its device. It is false for a device of none of the pools.
+// Holding returns the holding with the position of its device. It is false if the device is in none of the
+// pools.
 func (s *SharedPools) Holding(id pools.DeviceID, h Holding) (SharedHolding, bool) {
 	if s == nil {
 		return SharedHolding{}, false
@@ -219,7 +219,7 @@ func (s *SharedPools) Holding(id pools.DeviceID, h Holding) (SharedHolding, bool
 	return SharedHolding{Pool: position, Holding: h, Binds: object.BindsToNode != nil && *object.BindsToNode || isOfNode(pool, h.Device)}, true
 }
 
-// appendTaken names what is in use of a pool.
+// appendTaken appends the devices of the pool that are in use, by name.
 func (f *SharedPool) appendTaken(to []taken, u Uses) []taken {
 	for i := range u {
 		to = append(to, taken{device: f.DeviceID(u[i].Device), use: u[i].use})
@@ -227,19 +227,19 @@ func (f *SharedPool) appendTaken(to []taken, u Uses) []taken {
 	return to
 }
 
-// isOfNode reports whether a device is on one node only.
+// isOfNode reports whether a device belongs to one node only.
 func isOfNode(pool *SharedPool, device int32) bool {
 	return pool.pool.Devices[device].Slice.Object.Spec.NodeName != nil || pool.Devices[device].NodeName != nil
 }
 
-// view is what a question sees of a node besides its own devices.
+// view is what a question can reach from a node besides the node's own devices.
 type view struct {
 	// positions are the pools of the crossing that reach the node.
 	positions []int
 	key       memo.Key
 }
 
-// view returns nil if no pool of several nodes that matters reaches the node.
+// view returns nil if none of the pools reaches the node.
 func (c *crossing) view(inv *Inventory, l *ReadSet) (*view, error) {
 	if len(c.positions) == 0 {
 		return nil, nil
@@ -256,20 +256,20 @@ func (c *crossing) view(inv *Inventory, l *ReadSet) (*view, error) {
 		}
 		v.positions = append(v.positions, position)
 		v.key.Number(int(number))
-		// Where the pool comes among those of the node depends on names.
+		// The order of the pools depends on their names.
 		at, _ := inv.findPool(c.shared.Pools[position].ID)
 		v.key.Number(at)
 	}
 	if len(v.positions) == 0 {
 		return nil, nil
 	}
-	// Constraints may compare values of the node with those of the pools.
+	// Constraints may compare values of the node's devices with those of the pools.
 	v.key.Number(int(inv.seenBy(l).values))
 	return v, nil
 }
 
-// About returns the answer for a node that is in a state, with what there is around it. The read set of the
-// state must cover what the question reads. The error is the context's.
+// About returns the answer for a node in a state, with its surroundings. The read set of the state must cover
+// the question. The error is the context's.
 func (k *Asker) About(c *Call, inv *Inventory, s *State, around *Surroundings, q *Question) (*Answer, error) {
 	v, err := k.crossing(c.Context, around.Shared, q).view(inv, s.content.readSet)
 	if err != nil {
@@ -286,8 +286,8 @@ func (k *Asker) Crosses(ctx context.Context, shared *SharedPools, q *Question) b
 	return len(k.crossing(ctx, shared, q).positions) > 0
 }
 
-// AppendSight appends bytes that are equal for nodes on which a question sees the same besides the devices of
-// the node.
+// AppendSight appends a key that is equal for nodes from which a question can reach the same devices, other
+// than the nodes' own.
 func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *State, shared *SharedPools, q *Question) ([]byte, error) {
 	v, err := k.crossing(ctx, shared, q).view(inv, s.content.readSet)
 	if err != nil || v == nil {
@@ -296,12 +296,12 @@ func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *S
 	return append(append(to, 1), v.key.Bytes...), nil
 }
 
-// AskOnce is About for a problem that is not that of a question. The answer is not remembered.
+// AskOnce is About for a problem that was not made by Question. The answer is not cached.
 func (k *Asker) AskOnce(c *Call, inv *Inventory, s *State, around *Surroundings, problem *allocator.Problem) (*Answer, error) {
 	return k.search(c, inv, s, around, around.Shared.all(), problem)
 }
 
-// search asks the allocator once about a node with some of the pools around it.
+// search runs the allocator once for a node and some of the surrounding pools.
 func (k *Asker) search(c *Call, inv *Inventory, s *State, around *Surroundings, positions []int, problem *allocator.Problem) (*Answer, error) {
 	if c.Budget <= 0 {
 		return Spent, nil
@@ -316,7 +316,7 @@ func (k *Asker) search(c *Call, inv *Inventory, s *State, around *Surroundings, 
 	return newAnswer(k.gates, found, inv, around.Shared).about(s), nil
 }
 
-// snapshot is a node with some of these pools.
+// snapshot returns a node with some of the pools.
 func (s *Surroundings) snapshot(gates pools.Gates, inv *Inventory, positions []int) *snapshot {
 	published := slices.Clip(inv.Slices())
 	for _, position := range positions {
@@ -325,8 +325,8 @@ func (s *Surroundings) snapshot(gates pools.Gates, inv *Inventory, positions []i
 	return newSnapshot(gates, inv.Node, published)
 }
 
-// Repeat has a problem answered several times, each time on top of what was allocated before. It returns the
-// last outcome, or the first that is no assignment, without regard to budgets.
+// Repeat solves a problem several times, each time after the allocation before. It returns the last outcome, or
+// the first that is not an assignment. It ignores budgets.
 func (k *Asker) Repeat(ctx context.Context, inv *Inventory, inUse Uses, around *Surroundings, problem *allocator.Problem, times int) (allocator.Outcome, error) {
 	all := around.Shared.all()
 	r := around.snapshot(k.gates, inv, all)
@@ -343,7 +343,7 @@ func (k *Asker) Repeat(ctx context.Context, inv *Inventory, inUse Uses, around *
 	}
 }
 
-// askAcross is ask for a node that pools of several nodes reach which may serve the question.
+// askAcross is ask for a node that is reached by pools of several nodes that may serve the question.
 func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surroundings, v *view, q *Question) (*Answer, error) {
 	key := memo.Key{Bytes: slices.Clone(v.key.Bytes)}
 	key.Number(q.id)
@@ -369,7 +369,7 @@ func (s *SharedPools) known(key []byte) *Answer {
 	return s.answers[string(key)]
 }
 
-// learn remembers an answer. With as many as most before it, these are forgotten.
+// learn caches an answer. If there are most answers already, all are dropped.
 func (s *SharedPools) learn(key []byte, a *Answer, most int) {
 	if most == 0 {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// snapshot is one node with the pools that reach it, and nothing else of the cluster. What is
-// allocated there stands for all nodes that have the same content.
+// snapshot is a cluster of one node and the pools that reach it. Allocations there hold for all nodes with the
+// same content.
 type snapshot struct {
 	node  *corev1.Node
 	pools *cluster.Snapshot
@@ -28,7 +28,7 @@ func newSnapshot(gates pools.Gates, node *corev1.Node, slices []*resourceapi.Res
 	return &snapshot{node: node, pools: cluster.Build(pool.Gates(gates), slices)}
 }
 
-// snapshot has the pools as they were read, but for added taints.
+// snapshot returns the node and its pools, with simulated taints.
 func (inv *Inventory) snapshot() *snapshot {
 	if len(inv.Added) > 0 {
 		return newSnapshot(inv.gates, inv.Node, inv.Slices())
@@ -36,16 +36,17 @@ func (inv *Inventory) snapshot() *snapshot {
 	return &snapshot{node: inv.Node, pools: cluster.Of(pool.Gates(inv.gates), inv.index())}
 }
 
-// taken is how a device is in use, by its name.
+// taken is the use of a device, by name.
 type taken struct {
 	device pools.DeviceID
 	use
 }
 
-// usage is what is in use of a snapshot, by pool. It is immutable.
+// usage is the use of a snapshot's devices, by pool. It is immutable.
 type usage []*pool.Usage
 
-// change returns the usage with some devices in use as listed, the devices of a pool one after the other.
+// change returns the usage with the use of some devices replaced. Devices of one pool must be adjacent in the
+// list.
 func (r *snapshot) change(u usage, list []taken) usage {
 	u = slices.Clone(u)
 	for len(list) > 0 {
@@ -70,7 +71,7 @@ func (r *snapshot) change(u usage, list []taken) usage {
 	return u
 }
 
-// ofPool is the use as usages have it.
+// ofPool converts the use for package pool.
 func (u *use) ofPool() pool.Use {
 	found := pool.Use{Exclusive: u.Wholes > 0, Shared: u.shares > 0, Withheld: u.withheld}
 	for name, amount := range u.consumed {
@@ -79,7 +80,7 @@ func (u *use) ofPool() pool.Use {
 	return found
 }
 
-// allocate asks the allocator about the node of the snapshot.
+// allocate runs the allocator for the node of the snapshot.
 func (r *snapshot) allocate(ctx context.Context, problem *allocator.Problem, u usage) (allocator.Outcome, error) {
 	return problem.Allocate(ctx, r.state(u), r.node)
 }
@@ -88,13 +89,14 @@ func (r *snapshot) state(u usage) *pools.State {
 	return (*pools.State)(cluster.NewUsedState(r.pools, u))
 }
 
-// NodeUse is a node with what is in use of its devices.
+// NodeUse is a node and the use of its devices.
 type NodeUse struct {
 	Inventory *Inventory
 	Uses      Uses
 }
 
-// StateOf is what is in use of nodes and of what is around them, as one state of a cluster. It takes time in proportion to the devices.
+// StateOf returns the use of nodes and of their surroundings as one state of a cluster. It takes time in
+// proportion to the devices.
 func (k *Asker) StateOf(nodes []NodeUse, around *Surroundings) *pools.State {
 	published := slices.Clone(around.Shared.Published)
 	for _, n := range nodes {
@@ -111,11 +113,11 @@ func (k *Asker) StateOf(nodes []NodeUse, around *Surroundings) *pools.State {
 	return r.state(all)
 }
 
-// manyUsages is of how many states the usage is kept. Making it takes longer than asking a question
-// about it, and questions about one state come soon after each other.
+// manyUsages is the capacity of Asker.usages. Building a usage takes longer than answering a question.
+// Questions about a state usually come soon after each other.
 const manyUsages = 1024
 
-// usage is what is in use in a state, of the example of its content.
+// usage returns the use of the devices in a state, for the example of its content. It is cached.
 func (k *Asker) usage(s *State) usage {
 	if known, found := k.usages.Get(s); found {
 		return known.(usage)
@@ -127,7 +129,7 @@ func (k *Asker) usage(s *State) usage {
 	return made
 }
 
-// follow makes the usage after an answer, from the one before it, for the question that comes next.
+// follow caches the usage after an answer, derived from the one before it, for the next question.
 func (k *Asker) follow(a *Answer) {
 	next := a.Next()
 	if _, found := k.usages.Get(next); found {

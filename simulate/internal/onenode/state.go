@@ -18,8 +18,7 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// content is what the questions of a read set can tell of the devices of a node. Nodes with equal
-// devices share one.
+// content is what a read set covers of a node's devices. Nodes with equivalent devices share one.
 type content struct {
 	readSet *ReadSet
 	example *Inventory
@@ -32,20 +31,19 @@ type content struct {
 	fresh  *State
 }
 
-// State is a content with what is in use of it: everything that decides which devices a
-// pod gets on a node. Two nodes in the same state have equal answers by position. There is one
-// for all nodes that are in it, which is what the answers are remembered with.
+// State is a content and the use of its devices: everything that decides which devices a pod gets on a node.
+// Nodes in the same state share it, and so the cached answers. Answers name devices by position.
 type State struct {
 	content *content
-	number  uint64 // no two are equal
+	number  uint64 // unique
 	Uses    Uses   // what is in use
 	answers atomic.Pointer[[]*answerPage]
 	mu      sync.Mutex // held to grow answers
-	// without is what fewerTaints found, once it was asked.
+	// without caches the result of fewerTaints.
 	without atomic.Pointer[fewerTaints]
 }
 
-// answerPageSize is how many answers of one state are kept together.
+// answerPageSize is the number of answers in a page of the cache of a state.
 const answerPageSize = 32
 
 type answerPage [answerPageSize]atomic.Pointer[Answer]
@@ -88,14 +86,14 @@ func (c *content) find(u Uses, key []byte) (found *State, more int, first *conte
 	return made, more, first
 }
 
-// fewerTaints is what a state is without taints of what-ifs.
+// fewerTaints has the states without simulated taints that correspond to a state.
 type fewerTaints struct {
 	all *State
-	// withheld is all with the devices withheld that have taints which keep requests away.
+	// withheld is all, with those devices withheld whose simulated taints exclude requests.
 	withheld *State
 }
 
-// fewerTaints returns nil for a state without taints of what-ifs.
+// fewerTaints returns nil for a state without simulated taints.
 func (s *State) fewerTaints() *fewerTaints {
 	inv := s.content.example
 	if inv.plain == nil {
@@ -110,7 +108,7 @@ func (s *State) fewerTaints() *fewerTaints {
 	return found
 }
 
-// Same compares by content: a state may be forgotten and made again.
+// Same compares by value, as a state may be dropped from the cache and made again.
 func (s *State) Same(other *State) bool {
 	if s == other || s == nil || other == nil {
 		return s == other
@@ -118,14 +116,14 @@ func (s *State) Same(other *State) bool {
 	return s.content == other.content && s.Uses.Equal(other.Uses)
 }
 
-// stateNumbers counts the states ever made.
+// stateNumbers is the number of states ever made.
 var stateNumbers atomic.Uint64
 
 func newState(c *content, u Uses) *State {
 	return &State{content: c, Uses: u, number: stateNumbers.Add(1)}
 }
 
-// Change returns the state with holdings added or taken away.
+// Change returns the state with holdings added or removed.
 func (s *State) Change(holdings []Holding, add bool) *State {
 	if len(holdings) == 0 {
 		return s
@@ -133,13 +131,14 @@ func (s *State) Change(holdings []Holding, add bool) *State {
 	return s.content.state(s.Uses.Change(holdings, add))
 }
 
-// place is where the answer to a question is. Questions with one place take it from each other.
+// place returns the slot in the cache for the answer to a question. Questions with the same slot replace each
+// other.
 func (s *State) place(question int) (page, at int) {
 	pages := max(1, s.content.readSet.bounds.Answers/answerPageSize)
 	return question / answerPageSize % pages, question % answerPageSize
 }
 
-// known returns the answer to a question, nil if it was not asked, or was forgotten.
+// known returns the cached answer to a question, nil if there is none.
 func (s *State) known(question int) *Answer {
 	pages := s.answers.Load()
 	if pages == nil {
@@ -155,7 +154,7 @@ func (s *State) known(question int) *Answer {
 	return nil
 }
 
-// learn remembers an answer. If another goroutine came first, its answer stays.
+// learn caches an answer. If another goroutine came first, its answer is kept.
 func (s *State) learn(a *Answer) *Answer {
 	kept := s.content.readSet.bounds
 	if kept.Answers == 0 || kept.Total == 0 {
@@ -196,25 +195,25 @@ func (s *State) put(a *Answer) (known *Answer, more int, first *State) {
 	return a, more, first
 }
 
-// use is how one device is in use. It is immutable.
+// use is how one device is used. It is immutable.
 type use struct {
-	// Wholes is how many hold all of the device. More than one is an error of the cluster,
-	// and a fact.
+	// Wholes is the number of exclusive holders of the device. More than one is an error of the cluster, but
+	// must be represented.
 	Wholes int32
-	// shares is how many hold a share, consumed is what they hold together.
+	// shares is the number of holders of shares. consumed is the capacity that they consume together.
 	shares int32
-	// withheld is set if no request gets the device, for another reason.
+	// withheld is set if no request may get the device, for a reason other than use.
 	withheld bool
 	consumed map[resourceapi.QualifiedName]resource.Quantity
 }
 
-// PlacedUse is the use of the device at a position of a list of pools.
+// PlacedUse is the use of the device at a position.
 type PlacedUse struct {
 	Device int32
 	use
 }
 
-// Uses is what is in use, sorted by position, without free devices. It is immutable.
+// Uses are the devices in use, sorted by position. It is immutable.
 type Uses []PlacedUse
 
 // Holding is a device, or a share of one, that a claim holds.
@@ -222,14 +221,15 @@ type Holding struct {
 	Device   int32
 	Share    bool
 	Consumed map[resourceapi.QualifiedName]resource.Quantity
-	// Request is what the device was allocated for.
+	// Request is the request for which the device was allocated.
 	Request string
-	// Claim is the position of the claim in the question that was asked.
+	// Claim is the index of the claim in the question.
 	Claim int32
 }
 
-// Allows reports whether a device, or a share of it, can be held besides what is in use. As in an allocation, shares keep
-// the whole of a device from being held only if the device can be shared: it may have been so when they were allocated.
+// Allows reports whether a device, or a share of it, can be held in addition to what is in use. Shares prevent
+// an exclusive holder only if the device allows multiple allocations now: this may have changed since they were
+// allocated.
 func (u Uses) Allows(h *Holding, device *resourceapi.Device) bool {
 	at, found := u.find(h.Device)
 	if !found {
@@ -238,7 +238,7 @@ func (u Uses) Allows(h *Holding, device *resourceapi.Device) bool {
 	return u[at].Wholes == 0 && (h.Share || u[at].shares == 0 || !ptr.Deref(device.AllowMultipleAllocations, false))
 }
 
-// Change returns the uses with holdings added, or with the same holdings taken away.
+// Change returns the uses with holdings added, or with equal holdings removed.
 func (u Uses) Change(holdings []Holding, add bool) Uses {
 	if len(holdings) == 0 {
 		return u
@@ -259,12 +259,12 @@ func (u Uses) Change(holdings []Holding, add bool) Uses {
 	return next
 }
 
-// find returns where the use of a device is, or would be.
+// find returns the index of the use of a device, or where it would be inserted.
 func (u Uses) find(device int32) (int, bool) {
 	return slices.BinarySearchFunc(u, device, func(p PlacedUse, device int32) int { return cmp.Compare(p.Device, device) })
 }
 
-// Of is where the uses of devices of a pool are.
+// Of returns the range of indices of the uses of a pool's devices.
 func (u Uses) Of(p *OwnPool) (first, last int) {
 	first, _ = u.find(p.First)
 	last, _ = u.find(p.First + int32(len(p.Devices)))
@@ -299,8 +299,8 @@ func (u use) change(h *Holding, add bool) use {
 	return u
 }
 
-// Same reports whether no question can tell two uses apart: how many hold a share makes no
-// difference, only what they hold together.
+// Same reports whether no question can distinguish the uses. Consumed capacity matters, but not the number of
+// holders of shares.
 func (u Uses) Same(other Uses) bool {
 	return slices.EqualFunc(u, other, func(a, b PlacedUse) bool {
 		return a.Device == b.Device && a.withheld == b.withheld && (a.Wholes > 0) == (b.Wholes > 0) && (a.shares > 0) == (b.shares > 0) &&
@@ -308,8 +308,8 @@ func (u Uses) Same(other Uses) bool {
 	})
 }
 
-// Equal reports whether the same devices are in use, by as many. Lists are replaced when they change, so that most
-// are told by where they are.
+// Equal reports whether the uses are equal, including the numbers of holders. Pointers are compared first, as
+// lists are copied on write.
 func (u Uses) Equal(other Uses) bool {
 	if len(u) != len(other) {
 		return false
@@ -317,7 +317,7 @@ func (u Uses) Equal(other Uses) bool {
 	return len(u) == 0 || &u[0] == &other[0] || string(u.AppendKey(nil)) == string(other.AppendKey(nil))
 }
 
-// AppendKey appends bytes that are equal for equal uses.
+// AppendKey appends a key that is equal for equal uses.
 func (u Uses) AppendKey(to []byte) []byte {
 	k := memo.Key{Bytes: to}
 	for i := range u {

@@ -11,8 +11,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Utilization is which part of each pool is in use: of its devices, or of the counter that most is
-// consumed of, whichever is more.
+// Utilization returns the fraction of each pool that is in use: that of its devices, or of its most consumed
+// counter, whichever is larger.
 func (inv *Inventory) Utilization(u Uses) iter.Seq2[pools.PoolID, float64] {
 	return func(yield func(pools.PoolID, float64) bool) {
 		for i := range inv.Pools {
@@ -44,7 +44,7 @@ func (p *OwnPool) utilization(u Uses) float64 {
 	for _, slice := range p.slices {
 		for _, set := range slice.Spec.SharedCounters {
 			for name, amount := range set.Counters {
-				// Nothing can be consumed of a counter that is zero.
+				// A counter of zero cannot be consumed.
 				if has := amount.Value.AsApproximateFloat64(); has > 0 {
 					most = max(most, consumed[counter{set.Name, name}]/has)
 				}
@@ -54,8 +54,8 @@ func (p *OwnPool) utilization(u Uses) float64 {
 	return most
 }
 
-// part is which part of a device is in use. Of one with shares, it is the part of the capacity that most is
-// consumed of; all of it, if its shares consume no capacity.
+// part is the fraction of a device that is in use. For a device with shares, it is the fraction of its most
+// consumed capacity, or 1 if the shares consume no capacity.
 func (u use) part(device *resourceapi.Device) float64 {
 	if u.Wholes > 0 || len(u.consumed) == 0 {
 		return 1

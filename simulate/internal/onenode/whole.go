@@ -11,12 +11,12 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// DeviceUse is what becomes of a device while others are in use.
+// DeviceUse describes a device, given which others are in use.
 type DeviceUse struct {
-	// Whole is set if the device is no part of another one: none of its pool takes as much of all counters as the
-	// device does, and more of some.
+	// Whole is set if the device is not a partition of another one. No device of its pool consumes at least as
+	// much of all counters, and more of some.
 	Whole bool
-	// Free is set if nothing that is in use keeps the device from being allocated as a whole.
+	// Free is set if the device could be allocated exclusively, given what is in use.
 	Free bool
 }
 
@@ -36,8 +36,8 @@ func (inv *Inventory) DeviceUses(u Uses) iter.Seq2[int32, DeviceUse] {
 	}
 }
 
-// MostDevices is how many devices of a node or of pools of several nodes requests may get at most, each for itself. It is
-// math.MaxInt if there are devices that requests share.
+// MostDevices is an upper bound on the number of devices that requests can get exclusively from nodes and pools
+// of several nodes. It is math.MaxInt if some device allows multiple allocations.
 func MostDevices(nodes []NodeUse, around *Surroundings) int {
 	most := 0
 	for _, n := range nodes {
@@ -64,7 +64,7 @@ func MostDevices(nodes []NodeUse, around *Surroundings) int {
 
 func isShared(d pool.Device) bool { return d.Multiple }
 
-// usage is what is in use of a pool.
+// usage converts the use of a pool for package pool.
 func (p *OwnPool) usage(index *pool.Pool, u Uses) *pool.Usage {
 	usage := index.Idle()
 	first, last := u.Of(p)
@@ -79,7 +79,7 @@ func (p *OwnPool) usage(index *pool.Pool, u Uses) *pool.Usage {
 	return edit.Done()
 }
 
-// whichAreParts says of each device of a pool whether it is a part of another one.
+// whichAreParts says for each device of a pool whether it is a partition of another one. The result is cached.
 func (f *PoolFacts) whichAreParts(index *pool.Pool) []bool {
 	if known := f.parts.Load(); known != nil {
 		return *known
@@ -91,7 +91,7 @@ func (f *PoolFacts) whichAreParts(index *pool.Pool) []bool {
 
 func partsOf(p *pool.Pool) []bool {
 	list := make([]bool, len(p.Devices))
-	takers := make([][]int, len(p.Counters)) // by counter: devices
+	takers := make([][]int, len(p.Counters)) // devices that consume each counter
 	for i := range p.Devices {
 		for _, use := range p.Devices[i].Uses {
 			takers[use.Counter] = append(takers[use.Counter], i)
@@ -107,7 +107,7 @@ func partsOf(p *pool.Pool) []bool {
 	return list
 }
 
-// includes reports whether one device takes at least as much of each counter as another, and more of some.
+// includes reports whether one device consumes at least as much of each counter as another, and more of some.
 func includes(larger, smaller []pool.CounterUse) bool {
 	more := len(larger) > len(smaller)
 	for _, use := range smaller {

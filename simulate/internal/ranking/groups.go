@@ -8,15 +8,16 @@ import (
 	"slices"
 )
 
-// Groups has the numbers from 0 on in groups of equal keys, and knows the first of each. Numbers that were not put are in none. The
-// zero value has none. Putting a number takes logarithmic time. Memory is in proportion to the numbers. It is not safe for
-// concurrent use.
+// Groups divides numbers from 0 on into groups with equal keys, and tracks the lowest number of each group. Numbers
+// without a key are in no group. The zero value is empty. Put takes logarithmic time. Memory is in proportion to the
+// numbers. It is not safe for concurrent use.
 type Groups[K comparable] struct {
-	of     []int32 // by number; noGroup
+	of     []int32 // the group of each number, or noGroup
 	byKey  map[K]int32
 	groups []group
 	empty  int // groups without members
-	// changed are the groups that got another first number during this edition, the oldest first.
+	// changed lists the groups whose first number changed in this edition, in order. A new edition invalidates earlier
+	// group numbers and changes.
 	changed []int32
 	edition int
 }
@@ -26,13 +27,13 @@ const noGroup = -1
 // group is the numbers with one key.
 type group struct {
 	size    int
-	members numbers // a heap; some have left, or are there twice
+	members numbers // a heap, with outdated and duplicate entries
 }
 
-// spare is how much there may be that is out of date, beside as much as is up to date.
+// spare is how many outdated entries are kept, in addition to a number in proportion to the current ones.
 const spare = 64
 
-// Resize has n numbers from now on.
+// Resize sets how many numbers there are. New ones are in no group.
 func (g *Groups[K]) Resize(n int) {
 	for i := n; i < len(g.of); i++ {
 		g.Drop(i)
@@ -43,13 +44,13 @@ func (g *Groups[K]) Resize(n int) {
 	}
 }
 
-// Put has a number in the group of a key.
+// Put moves a number to the group of a key.
 func (g *Groups[K]) Put(number int, key K) {
 	if to, known := g.byKey[key]; known && g.of[number] == to {
 		return
 	}
 	g.Drop(number)
-	to, known := g.byKey[key] // groups may be numbered anew
+	to, known := g.byKey[key] // Drop may renumber the groups
 	if !known {
 		if g.byKey == nil {
 			g.byKey = make(map[K]int32)
@@ -70,7 +71,7 @@ func (g *Groups[K]) Put(number int, key K) {
 	}
 }
 
-// Drop has a number in no group.
+// Drop removes a number from its group.
 func (g *Groups[K]) Drop(number int) {
 	from := g.of[number]
 	if from == noGroup {
@@ -88,7 +89,7 @@ func (g *Groups[K]) Drop(number int) {
 	}
 }
 
-// first is the lowest number of a group. It is false if there is none.
+// first returns the lowest number of a group. It is false if the group is empty.
 func (g *Groups[K]) first(n int32) (number int, found bool) {
 	members := &g.groups[n].members
 	for len(*members) > 0 {
@@ -103,7 +104,7 @@ func (g *Groups[K]) first(n int32) (number int, found bool) {
 // has reports whether a number is in a group.
 func (g *Groups[K]) has(n int32, number int) bool { return number < len(g.of) && g.of[number] == n }
 
-// note says that a group has another first number.
+// note records that the first number of a group changed.
 func (g *Groups[K]) note(n int32) {
 	if g.changed = append(g.changed, n); len(g.changed) > 2*len(g.groups)+spare {
 		g.changed = nil
@@ -111,7 +112,7 @@ func (g *Groups[K]) note(n int32) {
 	}
 }
 
-// compact leaves out groups without members.
+// compact removes empty groups and renumbers the others.
 func (g *Groups[K]) compact() {
 	to := make([]int32, len(g.groups))
 	var kept []group
@@ -146,7 +147,7 @@ func (g *group) add(number int, member func(int) bool) {
 	}
 }
 
-// numbers implements heap.Interface, the lowest first.
+// numbers is a min-heap.
 type numbers []int
 
 // Len implements sort.Interface.

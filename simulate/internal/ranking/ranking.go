@@ -1,13 +1,13 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ranking keeps numbers in the order of their scores, while these change. Numbers with equal keys have equal scores. So they
-// are kept in [Groups], and each [Order] of them has the groups:
+// Package ranking orders numbers by scores that change. Numbers with equal keys have equal scores. So [Groups] divides
+// the numbers by key, and each [Order] ranks the groups:
 //
-//	numbers ──Put──► Groups   one for all that agree which numbers are alike
-//	                   │ which groups have another first number
+//	numbers ──Put──► Groups   shared by orders with the same keys
+//	                   │ groups whose first number changed
 //	                   ▼
-//	score ──Follow──► Order   one for each way to score
+//	score ──Follow──► Order   one for each scoring function
 package ranking
 
 import (
@@ -17,19 +17,19 @@ import (
 	"slices"
 )
 
-// Order has groups of numbers with a score each. The zero value has none. It takes time in proportion to the groups that have
-// another first number than before, with a logarithmic factor. Memory is in proportion to the groups with a score. It is not safe
-// for concurrent use.
+// Order ranks groups of numbers by score. The zero value is empty. Following takes time in proportion to the groups
+// whose first number changed, with a logarithmic factor. Memory is in proportion to the groups with a score. It is not
+// safe for concurrent use.
 type Order[K comparable] struct {
-	// edition is that of the groups, seen is how many of its changes were followed.
+	// edition is the edition of the groups, seen the number of its changes that were followed.
 	edition, seen int
 	followed      bool
-	// entries have each group with its score and first number, and with others that were first before.
+	// entries is a heap with each group's score and first number, and outdated entries.
 	entries entries
 }
 
-// Follow scores the groups of which the first number changed since it was asked last. Score is asked about the first number of a
-// group; NaN leaves the group out. After an error, the Order must not be used any more.
+// Follow scores the groups whose first number changed since the last call. score is called with the first number of a
+// group; NaN excludes the group. After an error, the Order must not be used any more.
 func (o *Order[K]) Follow(g *Groups[K], score func(first int) (float64, error)) error {
 	if !o.followed || o.edition != g.edition {
 		*o = Order[K]{edition: g.edition, followed: true, seen: len(g.changed)}
@@ -48,7 +48,7 @@ func (o *Order[K]) Follow(g *Groups[K], score func(first int) (float64, error)) 
 	return nil
 }
 
-// set gives a group a score.
+// set computes and stores the score of a group.
 func (o *Order[K]) set(g *Groups[K], n int32, score func(first int) (float64, error)) error {
 	first, found := g.first(n)
 	if !found {
@@ -67,8 +67,8 @@ func (o *Order[K]) set(g *Groups[K], n int32, score func(first int) (float64, er
 	return nil
 }
 
-// First is the number with the highest score, the lowest of several. It is false if there is none. The groups must not have
-// changed since they were followed.
+// First returns the number with the highest score, the lowest number of several. It is false if there is none. The
+// groups must not have changed since the last Follow.
 func (o *Order[K]) First(g *Groups[K]) (number int, found bool) {
 	for len(o.entries) > 0 {
 		if first := o.entries[0]; g.current(first) {
@@ -79,20 +79,20 @@ func (o *Order[K]) First(g *Groups[K]) (number int, found bool) {
 	return 0, false
 }
 
-// current reports whether the number is still the first of the group.
+// current reports whether an entry has the present first number of its group.
 func (g *Groups[K]) current(e entry) bool {
 	first, found := g.first(e.group)
 	return found && first == e.number
 }
 
-// entry is a group as it was scored.
+// entry is the score of a group, with its first number at that time.
 type entry struct {
 	group  int32
-	number int // the first of the group
+	number int // the first number of the group
 	score  float64
 }
 
-// compare has the highest score first, then the lowest number.
+// compare orders by score, highest first, then by number.
 func (e entry) compare(other entry) int {
 	return cmp.Or(cmp.Compare(other.score, e.score), cmp.Compare(e.number, other.number))
 }

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subsets lists sets by what they cost.
+// Package subsets lists sets by cost.
 package subsets
 
 import (
@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// ByCost lists the sets of positions of a list of costs that have members, those that cost least first. The costs
-// are ascending and not negative. A set is its positions, ascending, and what they cost together. Each takes
-// time in proportion to its members and the logarithm of the sets before it.
+// ByCost lists the non-empty subsets of a list of costs, the cheapest first. The costs must be ascending and
+// not negative. A subset is given by its positions, ascending, and its total cost. Each takes time in
+// proportion to its members and the logarithm of the sets before it.
 func ByCost(costs []float64) iter.Seq2[[]int, float64] {
 	return func(yield func([]int, float64) bool) {
 		if len(costs) == 0 {
@@ -29,8 +29,8 @@ func ByCost(costs []float64) iter.Seq2[[]int, float64] {
 	}
 }
 
-// grow adds the sets that follow one: with the next position besides the last, and in its stead. That way each
-// set comes once, and none before one that costs less.
+// grow adds two sets that follow from one: with the next position added, and with it in place of the last. So
+// each set is made once, and none before a cheaper one.
 func (q *queue) grow(s set, costs []float64) {
 	last := s.members[len(s.members)-1]
 	if last+1 == len(costs) {
@@ -47,7 +47,7 @@ type set struct {
 	cost    float64
 }
 
-// queue has sets, the cheapest first.
+// queue is a heap of sets, the cheapest first.
 type queue []set
 
 func (q queue) Len() int           { return len(q) }

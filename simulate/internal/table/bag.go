@@ -8,21 +8,20 @@ import (
 	"maps"
 )
 
-// Bag is a set in which an element may be several times. Copying the struct makes a version; both may go on
-// once neither writes with the edition of before. The first write of an edition copies the bag. The zero
-// value is empty.
+// Bag is a multiset. It is copied on write: copying the struct makes a version, after which neither may be
+// written with the edition used before. The first write of an edition copies the bag. The zero value is empty.
 type Bag[K comparable] struct {
-	// one is there alone, that often. Most bags have no more.
+	// one is the only element of a bag with alone occurrences of it. Most bags have a single element.
 	one   K
 	alone int
-	times map[K]int // of all elements, nil unless there were several
-	owner *Edition  // of the map
+	times map[K]int // occurrences by element, nil if one is used
+	owner *Edition  // may write to times
 }
 
-// Len is how many different elements there are.
+// Len is the number of different elements.
 func (b *Bag[K]) Len() int { return max(len(b.times), min(b.alone, 1)) }
 
-// Times is how often an element is there.
+// Times is how often an element occurs.
 func (b *Bag[K]) Times(k K) int {
 	if b.alone > 0 && b.one == k {
 		return b.alone
@@ -41,7 +40,7 @@ func (b *Bag[K]) All() iter.Seq[K] {
 	}
 }
 
-// Add adds an element once.
+// Add adds one occurrence of an element.
 func (b *Bag[K]) Add(k K, by *Edition) {
 	if b.Len() == 0 || b.alone > 0 && b.one == k {
 		*b = Bag[K]{one: k, alone: b.alone + 1}
@@ -51,12 +50,12 @@ func (b *Bag[K]) Add(k K, by *Edition) {
 	b.times[k]++
 }
 
-// Remove takes an element away once, if it is there.
+// Remove removes one occurrence of an element, if there is any.
 func (b *Bag[K]) Remove(k K, by *Edition) {
 	switch n := b.Times(k); {
 	case n == 0:
 	case n == 1 && b.Len() == 1:
-		*b = Bag[K]{} // without a copy of the map
+		*b = Bag[K]{} // avoids copying the map
 	case b.alone > 0:
 		b.alone--
 	default:
@@ -67,7 +66,7 @@ func (b *Bag[K]) Remove(k K, by *Edition) {
 	}
 }
 
-// Equal reports whether two bags have the same elements as often.
+// Equal reports whether each element occurs equally often in two bags.
 func (b *Bag[K]) Equal(other *Bag[K]) bool {
 	for k := range b.All() {
 		if b.Times(k) != other.Times(k) {
@@ -77,7 +76,7 @@ func (b *Bag[K]) Equal(other *Bag[K]) bool {
 	return b.Len() == other.Len()
 }
 
-// Release makes a version that the edition which wrote it before does not write to.
+// Release copies the bag, so that the edition that wrote it no longer can.
 func (b *Bag[K]) Release() { b.times, b.owner = maps.Clone(b.times), nil }
 
 func (b *Bag[K]) own(by *Edition) {

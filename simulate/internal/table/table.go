@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package table has lists, and bags, of which versions share what is equal.
+// Package table has lists and bags that are copied on write. Versions share equal parts.
 package table
 
 import (
@@ -9,24 +9,24 @@ import (
 	"slices"
 )
 
-// Edition owns what it made, and may write to it.
+// Edition identifies a writer. It may write in place to the parts that it copied.
 type Edition struct{ _ byte }
 
-// The first write of an edition to an element of a table copies the chunkSize elements around it, the pageSize
-// pointers to these, and a pointer for each page.
+// The first write of an edition to an element copies a chunk of elements, a page of pointers to chunks, and the
+// list of pointers to pages.
 const (
 	chunkSize = 4
 	pageSize  = 32
 	pageItems = chunkSize * pageSize
 )
 
-// Table is a list of which versions share what is equal. Copying the struct makes a version; both may
-// go on once neither writes with the edition of before. Versions may be read by any number of goroutines.
-// The zero value is empty.
+// Table is a list that is copied on write. Copying the struct makes a version, after which neither may be
+// written with the edition used before. Versions may be read by any number of goroutines. The zero value is
+// empty.
 type Table[T any] struct {
 	length int
 	pages  []*page[T]
-	owner  *Edition // of the list of pages
+	owner  *Edition // may write to pages
 }
 
 type page[T any] struct {
@@ -39,18 +39,18 @@ type chunk[T any] struct {
 	items [chunkSize]T
 }
 
-// Len is how many elements there are.
+// Len is the number of elements.
 func (t *Table[T]) Len() int { return t.length }
 
-// At returns element i, not to be written to.
+// At returns element i, for reading only.
 func (t *Table[T]) At(i int) *T {
 	return &t.pages[i/pageItems].chunks[i/chunkSize%pageSize].items[i%chunkSize]
 }
 
-// Edit returns element i to be written to on behalf of an edition. The list grows to hold it.
+// Edit returns element i for writing, on behalf of an edition. The list grows to hold it.
 func (t *Table[T]) Edit(i int, by *Edition) *T {
 	for t.length < i {
-		t.Edit(t.length, by) // no element is left out
+		t.Edit(t.length, by) // so that all elements before it exist
 	}
 	if t.owner != by {
 		t.pages, t.owner = slices.Clone(t.pages), by
@@ -75,8 +75,8 @@ func (t *Table[T]) Edit(i int, by *Edition) *T {
 	return &c.items[i%chunkSize]
 }
 
-// Changes lists the elements of a table that may differ from those of another version, which is not
-// longer. It looks at what differs, and at a pointer for each page.
+// Changes lists the elements that may differ from those of another version, which is not longer. It takes time
+// in proportion to the differences and the number of pages.
 func (t *Table[T]) Changes(from *Table[T]) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for n, p := range t.pages {
