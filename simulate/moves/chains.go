@@ -210,7 +210,7 @@ func (c *chains) next(ctx context.Context, at *position) ([]*position, error) {
 			set, old = &elsewhere.victims[e], true
 			e++
 		}
-		if old && at.touches(set.Node) || !c.permits(pod, set.Node) {
+		if old && at.touches(set.Node) || !c.permits(pod, set.Node) || c.pointless(pod, set) {
 			continue
 		}
 		key := c.content(at, set)
@@ -227,6 +227,14 @@ func (c *chains) next(ctx context.Context, at *position) ([]*position, error) {
 		}
 	}
 	return list, nil
+}
+
+// pointless reports whether a pod would take the place of one like it, which might as well stay.
+func (c *chains) pointless(pod int, set *simulate.VictimSet) bool {
+	if pod >= len(c.pods) && c.domain != nil {
+		return false
+	}
+	return slices.ContainsFunc(set.Pods, func(victim *corev1.Pod) bool { return c.pods[c.index[victim]].kind == c.kind(pod) })
 }
 
 // touches reports whether a pod came to a node.
