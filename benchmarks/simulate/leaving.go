@@ -23,8 +23,6 @@ const (
 	waits = 100
 	// wholeNode is the index of their shape.
 	wholeNode = 11
-	// movesNodes is the number of nodes between which pods may move: those of a rack.
-	movesNodes = 1000 / racks
 )
 
 // leaving asks about pods that end or are evicted. The peer removes a claim and calls its allocator
@@ -51,17 +49,30 @@ func (b *bench) leaving() []row {
 			_, err := u.place(b, b.world.shapes[wholeNode], []*corev1.Node{u.node(pod.Spec.NodeName)})
 			return err
 		}},
-		{name: fmt.Sprintf("moves on %d nodes, for a pod with 8 GPUs", movesNodes), measure: func() figures {
-			return per(nil, func(int) { b.moving() })
-		}},
-		{name: "what these moves cost, beside the lower bound", measure: func() figures {
-			plan := b.moving()
-			return figures{ratio: plan.Cost / plan.Bound}
-		}},
+		b.movesRow(1, "moves for a pod with 8 GPUs"), b.movesCost(1),
+		b.movesRow(4, "moves for a gang of 4 with 8 GPUs each, in a rack", inRack), b.movesCost(4, inRack),
 	}
 }
 
-// replace evicts a pod, places an equal one on its node, and returns the devices of that one.
+// inRack are pods in one rack.
+var inRack = simulate.Topology{NodeLabel: "rack"}
+
+// movesRow measures the question which pods move so that a number of pods get all GPUs of a node each.
+func (b *bench) movesRow(pods int, name string, common ...simulate.Topology) row {
+	return row{name: name, measure: func() figures {
+		return per(nil, func(int) { b.moving(pods, common) })
+	}}
+}
+
+// movesCost compares what these moves cost with the lower bound.
+func (b *bench) movesCost(pods int, common ...simulate.Topology) row {
+	return row{name: "what these moves cost, beside the lower bound", measure: func() figures {
+		plan := b.moving(pods, common)
+		return figures{ratio: plan.Cost / plan.Bound}
+	}}
+}
+
+// replace evicts a pod and puts one like it on its node, and returns the devices that this one gets.
 func (b *bench) replace(i int) ([]resourceapi.DeviceRequestAllocationResult, error) {
 	sim := b.state.Sim()
 	pod := b.world.cluster.Pods[i%len(b.world.cluster.Pods)]
@@ -188,10 +199,13 @@ func (b *bench) agreeLeaving() error {
 	return nil
 }
 
-// moving asks which pods of the first nodes must move so that a pod gets all GPUs of one of them.
-func (b *bench) moving() *moves.Plan {
-	question := moves.Question{Wanted: []*corev1.Pod{newPod("whole", wholeNode)}}
-	for i := range movesNodes {
+// moving asks which pods move so that a number of pods get all GPUs of a node each.
+func (b *bench) moving(pods int, common []simulate.Topology) *moves.Plan {
+	question := moves.Question{Topologies: common}
+	for i := range pods {
+		question.Wanted = append(question.Wanted, newPod(fmt.Sprintf("whole-%d", i), wholeNode))
+	}
+	for i := range b.world.cluster.Nodes {
 		question.Nodes = append(question.Nodes, b.nodeName(i))
 	}
 	plan, err := moves.Find(b, b.state, question)
