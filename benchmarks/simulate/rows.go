@@ -123,7 +123,7 @@ func (b *bench) scaleUp() {
 }
 
 func (b *bench) rows() []row {
-	return slices.Concat(b.growing(), b.placing(), b.together(), b.leaving(), b.buying(), b.charging(), b.counting())
+	return slices.Concat(b.growing(), b.placing(), b.together(), b.leaving(), b.buying(), b.charging(), b.counting(), b.opening())
 }
 
 func (b *bench) growing() []row {
