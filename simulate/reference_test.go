@@ -21,7 +21,9 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // reference is a cluster that changes the slow way: objects with their names, and an allocator that
@@ -90,7 +92,7 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 		Features: r.base.Features, Classes: r.base.Classes, Nodes: append(slices.Clone(r.nodes), append(slices.Clone(r.added), node)...),
 		Slices: append(slices.Clone(r.slices), extra...), Allocated: alone(r.allocated(), claims), Claims: open, Node: node.Name,
 	})
-	if outcome.NodeOnly {
+	if outcome.NodeOnly && !errors.Is(outcome.Err, peer.ErrUndecided) {
 		return nil, nil // invalid pools: kube-scheduler tries other nodes
 	}
 	if outcome.Err != nil {
@@ -301,5 +303,19 @@ func sameResults(t *testing.T, where string, got, want []resourceapi.AllocationR
 	}
 	if diff := cmp.Diff(plain(want), plain(got), cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("%s: allocated (-step by step +simulated):\n%s", where, diff)
+	}
+}
+
+// A search that was given up is a doubt of the reference, and not a no.
+func TestReferenceDoubts(t *testing.T) {
+	c := gpuCluster("a")
+	for _, budget := range []int64{1, 0} {
+		r := &reference{allocate: peer.DrayWith(allocator.Options{Budget: budget}), base: &alloctest.Case{Features: allocator.AllFeatures(), Classes: c.Classes}, nodes: c.Nodes, slices: c.Slices}
+		claim := &resourceapi.ResourceClaim{Spec: c.Templates[1].Spec.Spec}
+		claim.Namespace, claim.Name = "default", "claim"
+		results, err := r.on(t.Context(), c.Nodes[0], nil, gpuPods("two", 1)[0], []*resourceapi.ResourceClaim{claim})
+		if doubt := errors.Is(err, errDoubt); doubt != (budget == 1) || !doubt && (err != nil || len(results) != 1) {
+			t.Errorf("with a budget of %d: %v, %v", budget, results, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +19,9 @@ import (
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
+
+// ErrUndecided is that a search was given up: it is neither a yes nor a no.
+var ErrUndecided = errors.New("undecided")
 
 // Dray returns Dray's allocator by its own API: snapshot, ledger, problem.
 func Dray() alloctest.Allocator { return DrayWith(allocator.Options{}) }
@@ -115,7 +119,7 @@ func answer(outcome allocator.Outcome, err error) alloctest.Outcome {
 		}
 		return alloctest.Outcome{Explanation: o.String()}
 	case *allocator.Undecided:
-		return alloctest.Outcome{Err: fmt.Errorf("%s", o), NodeOnly: true}
+		return alloctest.Outcome{Err: fmt.Errorf("%w: %s", ErrUndecided, o), NodeOnly: true}
 	}
 	return alloctest.Outcome{Err: err}
 }
