@@ -36,8 +36,7 @@ func (g *game) addNode() {
 		g.nodesAdded++
 		node.Name = fmt.Sprintf("added-%d", g.nodesAdded)
 		for _, slice := range published {
-			// The name of a pool ends with that of the node: pools come by name, and explanations list them in that order.
-			slice.Name, slice.Spec.Pool.Name, slice.Spec.NodeName = node.Name+slice.Name, slice.Spec.Pool.Name+node.Name, &node.Name
+			slice.Name, slice.Spec.Pool.Name, slice.Spec.NodeName = node.Name+slice.Name, node.Name+slice.Spec.Pool.Name, &node.Name
 		}
 	}
 	exists := slices.ContainsFunc(g.ref.nodes, func(n *corev1.Node) bool { return n.Name == node.Name })

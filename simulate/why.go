@@ -103,8 +103,8 @@ type explainer struct {
 // that the address is not reused.
 type explained struct {
 	answer *onenode.Answer
-	// around encodes which pools of several nodes reach the node, and which of its own pools are unusable and
-	// why.
+	// around encodes which pools of several nodes reach the node, where these come among its own pools, and which
+	// of its own are unusable and why.
 	around string
 }
 
@@ -225,14 +225,16 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 	return "the node does not admit the pod"
 }
 
-// explanation repeats the search with the names of the node and of the claims. It is nil if the answer is
-// undecided. It is cached by the answer, the pools that reach the node, and the reasons why pools are unusable.
+// explanation asks again, with the names of the node and of the claims. It is nil if that is not
+// decided. Nodes with the same answer, which the same pools reach in the same place among those of the node, and of which pools
+// cannot be used for the same reasons, have the same explanation.
 func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, number int16) (*explain.Explanation, error) {
 	d := &e.state.data
 	var around memo.Key
 	for position, reached := range d.around.Shared.Reaching(rec.facts.Inventory) {
 		around.Number(position)
 		around.Number(int(reached))
+		around.Number(rec.facts.Before(d.around.Shared.Pools[position].ID)) // pools are listed by name
 	}
 	for i := range rec.facts.Pools {
 		around.Text(rec.facts.Pools[i].Unusable)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/explain"
@@ -237,5 +238,53 @@ func TestWhyGang(t *testing.T) {
 		if left := fit(t, sim.State(), demands[0].Shape, simulate.Real(nil)); left.Pods != 9 {
 			t.Errorf("%s: %d pods fit after the gang was refused, want 9", test.label, left.Pods)
 		}
+	}
+}
+
+// What is wrong with pools is listed in the order of their names, for nodes that differ in nothing else, too.
+func TestWhyListsPoolsByName(t *testing.T) {
+	c := gpuCluster("a", "z", "b")
+	kind := func(slice *resourceapi.ResourceSlice, name string) {
+		for i := range slice.Spec.Devices {
+			slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: &name}}
+		}
+	}
+	for _, slice := range c.Slices {
+		slice.Spec.Pool.ResourceSliceCount = 2 // so the pool is incomplete
+		kind(slice, "gpu")
+	}
+	c.Classes[0].Spec.Selectors[0].CEL.Expression = `device.attributes["gpu.example.com"].kind == "gpu"`
+	shared := gpuSlice("m", 1)
+	kind(shared, "network") // which no request is about
+	shared.Spec.NodeName, shared.Spec.AllNodes = nil, ptr.To(true)
+	shared.Spec.Devices = append(shared.Spec.Devices, shared.Spec.Devices[0]) // so the pool is invalid
+	c.Slices = append(c.Slices, shared)
+	state, err := simulate.Open(c, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := func(names ...string) []explain.Group {
+		on := simulate.Real(func(node *corev1.Node) bool { return slices.Contains(names, node.Name) })
+		r, err := state.Sim().Place(t.Context(), gpuPods("one", 1)[0], on, simulate.FirstFit)
+		if err != nil || r.Placed > 0 {
+			t.Fatal(r, err)
+		}
+		refusals, err := r.Why(t.Context())
+		if err != nil || len(refusals) != 1 {
+			t.Fatal(refusals, err)
+		}
+		return refusals[0].Devices
+	}
+	all := groups("a", "z", "b")
+	for _, name := range []string{"a", "z", "b"} {
+		alone := groups(name)[0].Summary()
+		at := slices.IndexFunc(all, func(g explain.Group) bool { return slices.Contains(g.Nodes, name) })
+		behind := strings.Index(alone, "/m cannot be used") < strings.Index(alone, "/"+name+" cannot be used")
+		if first := all[at].Nodes[0]; groups(first)[0].Summary() != all[at].Summary() || behind != (first == "z") {
+			t.Errorf("node %s is in the group of %v: %s\nby itself: %s", name, all[at].Nodes, all[at].Summary(), alone)
+		}
+	}
+	if len(all) != 2 {
+		t.Errorf("%d groups, want that of a and b, and that of z", len(all))
 	}
 }

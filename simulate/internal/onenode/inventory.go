@@ -104,6 +104,12 @@ func (inv *Inventory) findPool(id pools.PoolID) (int, bool) {
 	return slices.BinarySearchFunc(inv.Pools, id, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
 }
 
+// Before is how many pools of the node come before another one, by driver and name.
+func (inv *Inventory) Before(id pools.PoolID) int {
+	at, _ := inv.findPool(id)
+	return at
+}
+
 // Pool returns the pool that has the device at a position.
 func (inv *Inventory) Pool(position int32) *OwnPool {
 	at, _ := slices.BinarySearchFunc(inv.Pools, position, func(p OwnPool, position int32) int {

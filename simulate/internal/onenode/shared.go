@@ -256,9 +256,8 @@ func (c *crossing) view(inv *Inventory, l *ReadSet) (*view, error) {
 		}
 		v.positions = append(v.positions, position)
 		v.key.Number(int(number))
-		// The order of the pools depends on their names.
-		at, _ := inv.findPool(c.shared.Pools[position].ID)
-		v.key.Number(at)
+		// Where the pool comes among those of the node depends on names.
+		v.key.Number(inv.Before(c.shared.Pools[position].ID))
 	}
 	if len(v.positions) == 0 {
 		return nil, nil
