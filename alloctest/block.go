@@ -31,7 +31,7 @@ func (b block) words() *words { return &words{text: strings.TrimSpace(b.text)} }
 
 func (b block) children() ([]block, error) { return blocks(b.body) }
 
-// blocks cuts lines at the least indented ones, which must be the first.
+// blocks splits lines at the least indented ones. The first line must be one of them.
 func blocks(lines []source) ([]block, error) {
 	var all []block
 	base := -1
@@ -59,11 +59,11 @@ func blocks(lines []source) ([]block, error) {
 
 var span = regexp.MustCompile(`\[(\d+)\.\.(\d+)\]`)
 
-// maxSpan is above every limit of the API that a scenario may want to exceed.
+// maxSpan is larger than every limit of the API, so that scenarios can exceed them.
 const maxSpan = 256
 
-// expand repeats a block whose first word has a span such as gpu-[0..7], with {i}
-// standing for the number everywhere in the block.
+// expand repeats a block whose first word has a span such as gpu-[0..7]. In each copy, {i} stands for the
+// number.
 func (b block) expand() ([]block, error) {
 	bounds := span.FindStringSubmatch(b.words().next())
 	if bounds == nil {

@@ -40,7 +40,7 @@ func addCapacity(device *resourceapi.Device, w *words) error {
 	})
 }
 
-// policyField returns the policy extended by a field, nil if key is no field of a policy.
+// policyField returns the policy with a field set, nil if key is not a field of a policy.
 func policyField(policy *resourceapi.CapacityRequestPolicy, key, value string) (*resourceapi.CapacityRequestPolicy, error) {
 	if policy == nil {
 		policy = &resourceapi.CapacityRequestPolicy{}
@@ -65,7 +65,7 @@ func policyField(policy *resourceapi.CapacityRequestPolicy, key, value string) (
 	return policy, err
 }
 
-// emptyPolicy is the value of policy= for a policy that says nothing.
+// emptyPolicy is the value of policy= for a policy without fields.
 const emptyPolicy = "empty"
 
 func quantityField(policy *resourceapi.CapacityRequestPolicy, key string) **resource.Quantity {

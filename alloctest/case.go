@@ -12,9 +12,8 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Case is one allocation question: a cluster, the claims to allocate, in order,
-// and the node to allocate them on. Everything in it is plain Kubernetes API
-// objects, so that any allocator can be asked. An allocator must not modify them.
+// Case is one question: a cluster, the claims to allocate, in order, and a node. All objects are those of the
+// Kubernetes API, so that any allocator can be asked. An allocator must not modify them.
 type Case struct {
 	Name      string
 	Features  allocator.Features
@@ -26,18 +25,18 @@ type Case struct {
 	Node      string                       // name of the node asked about, one of Nodes
 }
 
-// Outcome is what an allocator answers to a Case. Exactly one of the following
-// holds: Err is set (bad input, a failing selector); Results is non-nil, one entry
-// per claim; or Results is nil: the claims cannot be allocated on the node.
+// Outcome is the answer of an allocator to a Case. There are three kinds: Err is set (bad input, a failing
+// selector). Results is non-nil, with one entry per claim. Or both are nil: the claims cannot be allocated on
+// the node.
 type Outcome struct {
 	Results []resourceapi.AllocationResult
-	// Explanation is one line saying why there is no allocation. Optional.
+	// Explanation is one line that says why there is no allocation. Optional.
 	Explanation string
 	Err         error
 	// NodeOnly is set with Err when the error affects only this node
 	// (upstream: ErrFailedAllocationOnNode).
 	NodeOnly bool
-	// Steps is how many steps a search took, in the allocator's own measure. Optional.
+	// Steps is the length of the search, in a unit of the allocator. Optional.
 	Steps int64
 }
 

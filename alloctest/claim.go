@@ -11,7 +11,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// defaultNamespace is where claims live that do not say otherwise.
+// defaultNamespace is the namespace of claims without namespace=.
 const defaultNamespace = "default"
 
 // parseClaim reads: claim name [namespace=] [uid=], with requests, constraints
@@ -60,7 +60,7 @@ func claimHeader(b block) (*resourceapi.ResourceClaim, error) {
 	return claim, within(statement+" "+name, err)
 }
 
-// extensionPart begins a line with what a claim asks for beyond resource.k8s.io/v1.
+// extensionPart is the word that begins a line with an extension.Claim.
 const extensionPart = "extension"
 
 func claimPart(claim *resourceapi.ResourceClaim, b block) error {

@@ -9,8 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// clauses reads the clauses of a statement, be they on its own line or on
-// lines below it. Each call takes one clause off the words.
+// clauses reads the clauses of a statement, on its own line or on the lines below it. Each call of the function
+// each consumes one clause.
 func (b block) clauses(w *words, each func(clause string, w *words) error) error {
 	if err := lineClauses(w, each); err != nil {
 		return at(b.line, err)
@@ -39,7 +39,7 @@ func lineClauses(w *words, each func(clause string, w *words) error) error {
 	return nil
 }
 
-// parseSelector reads the CEL expression behind "where", as long as the line.
+// parseSelector reads the CEL expression after "where", up to the end of the line.
 func parseSelector(w *words) (resourceapi.DeviceSelector, error) {
 	expression := w.rest()
 	if expression == "" {
@@ -58,7 +58,7 @@ func writeSelectors(selectors []resourceapi.DeviceSelector) []string {
 	return lines
 }
 
-// indented moves lines one level down.
+// indented indents lines by one level.
 func indented(lines []string) []string {
 	for i, line := range lines {
 		lines[i] = "  " + line

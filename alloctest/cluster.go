@@ -23,10 +23,10 @@ type cluster struct {
 	claims    []*resourceapi.ResourceClaim
 	gone      []string // names of slices
 	released  []string // names of claims
-	shares    int      // shares allocated so far, to number them
+	shares    int      // number of shares so far, from which IDs are made
 }
 
-// parseCluster reads statements. Shares in use are numbered on from shares.
+// parseCluster reads statements. The numbers of shares in use continue from shares.
 func parseCluster(input []source, shares int) (*cluster, error) {
 	statements, err := blocks(input)
 	if err != nil {
@@ -45,7 +45,7 @@ func parseCluster(input []source, shares int) (*cluster, error) {
 	return c, nil
 }
 
-// statement parses a block; the object is nil if it went into an earlier one.
+// statement parses a block. The object is nil if the block was added to an earlier object.
 func (c *cluster) statement(b block) (any, error) {
 	w := b.words()
 	switch statement := w.next(); statement {
@@ -85,8 +85,7 @@ func namesIn(names *[]string, w *words) error {
 	return nil
 }
 
-// allocatedDevice reads claim/request -> driver/pool/device. Such lines of one
-// claim add up.
+// allocatedDevice reads claim/request -> driver/pool/device. All such lines of a claim make one object.
 func (c *cluster) allocatedDevice(word string, w *words) (any, error) {
 	name, request, found := strings.Cut(word, "/")
 	if !found {
@@ -133,7 +132,7 @@ func (c *cluster) add(object any) error {
 	return nil
 }
 
-// object is what the API objects of a cluster have in common.
+// object has the methods that all API objects of a cluster have.
 type object interface {
 	GetName() string
 	GetNamespace() string
@@ -159,7 +158,7 @@ func addTo[T object](objects *[]T, o T, kind string) error {
 	return nil
 }
 
-// extended is c with the objects of more, which replace those of the same name.
+// extended returns c with the objects of more, which replace those of the same name.
 func (c *cluster) extended(more *cluster) *cluster {
 	return &cluster{
 		nodes:     replaced(c.nodes, more.nodes),

@@ -5,7 +5,7 @@ package alloctest
 
 import "slices"
 
-// DeepCopy returns a case with objects of its own.
+// DeepCopy returns a case with copies of all objects.
 func (c *Case) DeepCopy() *Case {
 	copied := *c
 	copied.Nodes = deepCopies(c.Nodes)
@@ -27,7 +27,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 	return copies
 }
 
-// reversed is a case that asks the same: only the order of claims has a meaning.
+// reversed returns an equivalent case with reversed lists: only the order of claims matters.
 func reversed(c *Case) *Case {
 	turned := c.DeepCopy()
 	slices.Reverse(turned.Nodes)

@@ -28,7 +28,7 @@ func Format(c *Case, o Outcome) (string, error) {
 	return text, nil
 }
 
-// FormatSequence does so for the turns of a sequence and their outcomes.
+// FormatSequence writes the turns of a sequence and their outcomes as the text of a scenario file.
 func FormatSequence(turns []Turn, outcomes []Outcome) (string, error) {
 	w := &writer{}
 	last := &Case{}
@@ -67,8 +67,7 @@ type writer struct{ text strings.Builder }
 
 func (w *writer) line(line string) { w.text.WriteString(line + "\n") }
 
-// turn writes what a turn changes and asks. The objects of the first one are written as
-// the cluster.
+// turn writes the changes and the question of a turn. The objects of the first turn are written as the cluster.
 func (w *writer) turn(t Turn, first bool, outcome string) error {
 	directive := "allocate "
 	if first {

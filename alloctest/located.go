@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// located is an error with the line of the scenario file it was found on.
+// located is an error with its line in the scenario file.
 type located struct {
 	line int
 	err  error
@@ -17,7 +17,7 @@ type located struct {
 func (e *located) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 func (e *located) Unwrap() error { return e.err }
 
-// at gives err a line, unless it already has a more exact one.
+// at adds a line to err, unless it has one.
 func at(line int, err error) error {
 	var l *located
 	if err == nil || errors.As(err, &l) {
@@ -26,7 +26,7 @@ func at(line int, err error) error {
 	return &located{line, err}
 }
 
-// within names the field that err is about, behind the line.
+// within adds the field that err is about, after the line.
 func within(field string, err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parseManifest reads the Kubernetes object in YAML that is indented below "yaml".
+// parseManifest reads the Kubernetes object in YAML below "yaml".
 func parseManifest(b block) (any, error) {
 	var text strings.Builder
 	margin := 0
@@ -54,7 +54,7 @@ func objectOf(meta metav1.TypeMeta) (any, error) {
 	return nil, fmt.Errorf("yaml: no use for kind %q of apiVersion %q", meta.Kind, meta.APIVersion)
 }
 
-// typeless drops apiVersion and kind, as clients do after decoding.
+// typeless removes apiVersion and kind, as clients do after decoding.
 func typeless(object any) any {
 	*typeMeta(object) = metav1.TypeMeta{}
 	return object
@@ -99,7 +99,7 @@ func writeManifest(object any) ([]string, error) {
 	return append([]string{"yaml"}, indented(lines)...), nil
 }
 
-// plain is an object as nested maps, numbers kept as they are written.
+// plain returns an object as nested maps, with numbers as they are written.
 func plain(object any) (map[string]any, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -119,7 +119,7 @@ func plain(object any) (map[string]any, error) {
 	return fields, nil
 }
 
-// sameObject compares objects as the API server would see them.
+// sameObject compares objects in their JSON form.
 func sameObject(a, b any) bool {
 	fieldsA, errA := plain(a)
 	fieldsB, errB := plain(b)

@@ -11,8 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// place says which nodes reach a slice or device, or where an allocation can be
-// used: at most one of its fields is set.
+// place says which nodes reach a slice or device, or where an allocation can be used. At most one field is set.
 type place struct {
 	node      string
 	all       bool
@@ -90,7 +89,7 @@ const (
 	anyValue    = "*"
 )
 
-// requirement operators as written, the longer ones first.
+// nodeOperators are the operators of requirements, with their text. Those that contain others come first.
 var nodeOperators = []struct {
 	text     string
 	operator corev1.NodeSelectorOperator
@@ -163,7 +162,8 @@ func writeRequirement(r corev1.NodeSelectorRequirement) string {
 	return r.Key + " " + string(r.Operator)
 }
 
-// soleNode is the name that a selector restricts an allocation to, if that is all it says.
+// soleNode is the name of the node to which a selector restricts an allocation, empty if it is any other
+// selector.
 func soleNode(selector *corev1.NodeSelector) string {
 	if selector == nil || len(selector.NodeSelectorTerms) != 1 {
 		return ""

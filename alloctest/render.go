@@ -12,7 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Outcomes that allocate nothing.
+// These are the outcomes without devices.
 const (
 	unsatisfiable = "unsatisfiable"
 	failed        = "error"
@@ -20,10 +20,9 @@ const (
 	nothing       = "nothing to allocate"
 )
 
-// Render writes an outcome the way scenario files expect it: one line per device,
-// then per claim one line with the nodes it can be used on and one per config.
-// It keeps what all allocators must agree on, so that equal texts mean equal
-// outcomes: share IDs, error texts and explanations are left out.
+// Render writes an outcome as scenario files expect it: one line per device, then for each claim one line with
+// the nodes on which it can be used, and one per config. Share IDs, error texts and explanations are left out,
+// as allocators may differ in them. So equal texts mean equal outcomes.
 func Render(c *Case, o Outcome) string {
 	switch {
 	case o.Err != nil && o.NodeOnly:
@@ -58,11 +57,10 @@ func renderClaim(b *strings.Builder, claim string, allocation *resourceapi.Alloc
 	}
 }
 
-// numbered is a device line in which the device name ends with a number.
+// numbered matches a device line whose device name ends with a number.
 var numbered = regexp.MustCompile(`^(\S+ -> \S*?)(0|[1-9][0-9]{0,8})((?: .*)?)$`)
 
-// longRun is from how many lines on consecutive devices are written as one line,
-// such as gpu-[0..7].
+// longRun is how many consecutive devices are written as one line, such as gpu-[0..7].
 const longRun = 4
 
 func renderDevices(claim string, results []resourceapi.DeviceRequestAllocationResult) []string {
@@ -78,7 +76,7 @@ func renderDevices(claim string, results []resourceapi.DeviceRequestAllocationRe
 	return short
 }
 
-// run tells how many lines from the first on count up by one, and writes them as one line.
+// run returns how many lines from the first on have consecutive numbers, and one line for all.
 func run(lines []string) (line string, n int) {
 	first := numbered.FindStringSubmatch(lines[0])
 	if first == nil {

@@ -140,7 +140,7 @@ func requestClause(exactly *resourceapi.ExactDeviceRequest, clause string, w *wo
 	return nil
 }
 
-// parseDerived reads: name := expression, as long as the line.
+// parseDerived reads: name := expression, up to the end of the line.
 func parseDerived(w *words) (resourceapi.DeviceDerivedAttribute, error) {
 	name, assign := w.next(), w.next()
 	derived := resourceapi.DeviceDerivedAttribute{Name: resourceapi.FullyQualifiedName(name), Expression: w.rest()}

@@ -14,11 +14,10 @@ import (
 
 func uid(text string) types.UID { return types.UID(text) }
 
-// arrow stands between a request and the device it got, in what is allocated
-// before a scenario as well as in its outcome.
+// arrow stands between a request and its device, in "allocated" statements and in outcomes.
 const arrow = "->"
 
-// parseResult reads what follows the request, where the arrow has been seen: -> driver/pool/device clauses
+// parseResult reads what follows the request: -> driver/pool/device clauses
 func parseResult(request string, w *words, nextShare func() types.UID) (resourceapi.DeviceRequestAllocationResult, error) {
 	result := resourceapi.DeviceRequestAllocationResult{Request: request}
 	w.next() // the arrow
@@ -67,8 +66,7 @@ func resultClause(result *resourceapi.DeviceRequestAllocationResult, clause stri
 	return err
 }
 
-// writeResult is the inverse of parseResult; share IDs are only written if
-// asked for, because allocators make them up.
+// writeResult is the inverse of parseResult. Share IDs are optional, as allocators choose them.
 func writeResult(r *resourceapi.DeviceRequestAllocationResult, shareIDs bool) string {
 	line := " " + arrow + " " + quote(r.Driver+"/"+r.Pool+"/"+r.Device)
 	if r.AdminAccess != nil && *r.AdminAccess {

@@ -23,14 +23,12 @@ import (
 // Option changes how Run works.
 type Option func(*runner)
 
-// Peer says that the allocator is another one than Dray's: scenarios that are
-// marked with differs=... must then have another outcome than the expected one, so
-// that marks do not outlive their reason.
+// Peer says that the allocator is not Dray's. Scenarios marked with differs=... must then have another outcome
+// than the expected one. So a mark is noticed when its reason is gone.
 func Peer() Option { return func(r *runner) { r.peer = true } }
 
-// Folder runs the scenario files (*.txt) of a folder instead of those embedded in the
-// package. With the flag -rewrite their expected outputs are replaced by what
-// the allocator answers, except for marked scenarios under Peer.
+// Folder runs the scenario files (*.txt) of a folder instead of those embedded in the package. With the flag
+// -rewrite, the answers of the allocator replace the expected outputs, except in marked scenarios with Peer.
 func Folder(folder string) Option { return func(r *runner) { r.folder = folder } }
 
 // Timeout bounds the time that each scenario may take. The default is 10 s.
@@ -43,10 +41,9 @@ type runner struct {
 	timeout   time.Duration
 }
 
-// Run asks an allocator all scenarios, as subtests named file/scenario. Besides the
-// expected outcome it demands of each that the case stays unmodified and that
-// neither asking again nor the order of slices, classes, nodes and claims in use
-// changes the answer.
+// Run runs all scenarios with an allocator, as subtests named file/scenario. It also checks that the
+// allocator does not modify the case, and asks twice more: again, and with slices, classes, nodes and claims in
+// use in another order. The answer must stay the same.
 func Run(t *testing.T, a Allocator, options ...Option) {
 	t.Helper()
 	r := &runner{allocator: a, timeout: 10 * time.Second}
@@ -94,7 +91,7 @@ func (r *runner) scenario(t *testing.T, s *Scenario) {
 	}
 }
 
-// judge lists what is wrong with the allocator's answers to a scenario.
+// judge returns what is wrong with the allocator's answers to a scenario.
 func (r *runner) judge(ctx context.Context, s *Scenario) []string {
 	outcome, complaints := r.ask(ctx, s.Case)
 	answer := Render(s.Case, outcome)
@@ -104,7 +101,7 @@ func (r *runner) judge(ctx context.Context, s *Scenario) []string {
 		complain("is marked differs=%s, but does not differ", s.Differs)
 		return complaints
 	case r.peer && s.Differs != "":
-		return complaints // how it differs is the peer's affair
+		return complaints // Expected is not the peer's outcome, so there is nothing to compare
 	case !same:
 		complain("outcome (-expected +got):\n%s%s", cmp.Diff(s.Expected, answer), detail(outcome))
 	}
@@ -135,13 +132,13 @@ func detail(o Outcome) string {
 	return ""
 }
 
-// ask hands out a copy of the case and checks that it comes back as it was.
+// ask passes a copy of the case to the allocator, and checks that it stays unmodified.
 func (r *runner) ask(ctx context.Context, c *Case) (o Outcome, complaints []string) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	asked := c.DeepCopy()
 	defer func() {
-		// One scenario that crashes an allocator is no reason not to ask the others.
+		// A panic in one scenario must not end the others.
 		if crash := recover(); crash != nil {
 			o.Err = fmt.Errorf("panic: %v\n%s", crash, debug.Stack())
 			complaints = append(complaints, o.Err.Error())
@@ -159,7 +156,7 @@ func rewriting() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// rewrite lets datadriven put the answers into the files.
+// rewrite has datadriven write the answers into the files.
 func (r *runner) rewrite(t *testing.T) {
 	all := r.scenarios(t)
 	files, err := filepath.Glob(filepath.Join(r.folder, "*.txt"))

@@ -14,26 +14,26 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Scenario is a Case with the outcome that the rules of allocation demand.
+// Scenario is a Case with its correct outcome.
 type Scenario struct {
 	File string // topic, without folder and extension
 	Name string // unique within its file
 	Line int    // of the allocate directive, counted from 1
 	Case *Case
-	// Then is set if the case goes on where that of the scenario before ended, with what
-	// that one allocated in use unless it has DryRun set.
+	// Then is set if the case continues that of the scenario before. The devices that were allocated there are
+	// in use, unless that scenario has DryRun set.
 	Then, DryRun bool
 	// Rules are the ids of the rules that the scenario proves, see Rules.
 	Rules []string
-	// Differs is the number of the decision that says why Kubernetes' own allocator
-	// has another outcome here. Empty if it agrees.
+	// Differs is the number of the decision that explains why Kubernetes' own allocator has another outcome.
+	// Empty if it has the same.
 	Differs string
-	// Mentions lists words that the text of an error, or an explanation, must have.
+	// Mentions are words that the text of an error, or an explanation, must contain.
 	Mentions []string
-	// Expected is what Render writes for the right outcome.
+	// Expected is the text of the correct outcome, see Render.
 	Expected string
-	// Explanation is what an allocator that explains itself says. Empty if
-	// the scenario leaves that open.
+	// Explanation is what an allocator that explains refusals must say. Empty if the scenario does not require
+	// a text.
 	Explanation string
 }
 
@@ -52,7 +52,7 @@ func Parse(file, text string) ([]Scenario, error) {
 	return p.scenarios, nil
 }
 
-// parser carries the cluster from one directive to the next.
+// parser keeps the cluster between directives.
 type parser struct {
 	file      string
 	cluster   *cluster
@@ -167,7 +167,7 @@ func (s *Scenario) argument(arg datadriven.CmdArg) error {
 	return nil
 }
 
-// without switches features off by the names of the fields of allocator.Features.
+// without switches features off by the field names of allocator.Features.
 func without(features *allocator.Features, names []string) error {
 	fields := reflect.ValueOf(features).Elem()
 	for _, name := range names {

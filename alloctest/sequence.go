@@ -15,19 +15,18 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Turn is one question of a sequence. The turns of a sequence are about one cluster:
-// what one allocates is in use in the next, unless it was a dry run.
+// Turn is one question of a sequence. All turns are about one cluster: the devices that one turn allocates are
+// in use in the next, unless it was a dry run.
 type Turn struct {
-	// Case has the question: Name, Features, Claims, Node. In the first turn its other
-	// objects are the cluster. In later turns they are what is new or has changed since
-	// the turn before; objects replace those of the same name.
+	// Case has the question: Name, Features, Claims, Node. In the first turn its other objects are the cluster.
+	// In later turns they are those that are new or changed; they replace objects of the same name.
 	Case *Case
-	// Gone names slices, Released claims in use, that are no more in this turn.
+	// Gone are names of slices, Released names of claims in use, that are removed in this turn.
 	Gone, Released []string
 	DryRun         bool
 }
 
-// DeepCopy returns a turn with objects of its own.
+// DeepCopy returns a turn with copies of all objects.
 func (t Turn) DeepCopy() Turn {
 	t.Case = t.Case.DeepCopy()
 	t.Gone, t.Released = slices.Clone(t.Gone), slices.Clone(t.Released)
@@ -37,8 +36,7 @@ func (t Turn) DeepCopy() Turn {
 // First returns the case of the first turn of a sequence.
 func (t Turn) First() *Case { return t.After(&Case{}) }
 
-// After returns the case of a turn that follows one with the case last. Objects that
-// have not changed are those of the last case.
+// After returns the case of a turn after the case last. It shares unchanged objects with last.
 func (t Turn) After(last *Case) *Case {
 	next := *t.Case
 	next.Nodes = replaced(last.Nodes, t.Case.Nodes)
@@ -52,9 +50,8 @@ func dropNamed[T object](objects []T, names []string) []T {
 	return slices.DeleteFunc(slices.Clone(objects), func(o T) bool { return slices.Contains(names, o.GetName()) })
 }
 
-// WithAllocated returns the case with its claims in use as results say, one for each
-// claim; without results it is the same case. Shares get IDs after their claim. The case
-// and the results stay as they are.
+// WithAllocated returns the case with its claims allocated by results, one for each claim. Without results it
+// is an equal case. The IDs of shares are made from names of claims. The case and the results stay unchanged.
 func (c *Case) WithAllocated(results []resourceapi.AllocationResult) *Case {
 	next := *c
 	next.Claims = nil
@@ -80,7 +77,7 @@ func shareID(claim *resourceapi.ResourceClaim, device int) types.UID {
 	return types.UID(claim.Name + "-" + formatInt(int64(device)))
 }
 
-// then reads a directive that continues where the one before it ended.
+// then reads a directive that continues from the one before.
 func (p *parser) then(d directive) error {
 	if len(p.scenarios) == 0 {
 		return errors.New("then: follows an allocate directive")
@@ -106,7 +103,7 @@ func (p *parser) then(d directive) error {
 	return within("then", p.add(s, d.args))
 }
 
-// turn is what the statements of a directive add to the cluster of the one before it.
+// turn returns the changes of a directive to the cluster.
 func (c *cluster) turn() Turn {
 	return Turn{Gone: c.gone, Released: c.released, Case: &Case{
 		Features: allocator.AllFeatures(),
@@ -114,7 +111,7 @@ func (c *cluster) turn() Turn {
 	}}
 }
 
-// known checks that what is no more was there.
+// known checks that the removed slices and claims exist.
 func (t Turn) known(last *Case) error {
 	for _, name := range t.Gone {
 		if !slices.ContainsFunc(last.Slices, func(s *resourceapi.ResourceSlice) bool { return s.Name == name }) {
@@ -129,8 +126,8 @@ func (t Turn) known(last *Case) error {
 	return nil
 }
 
-// expectedResults reads the devices back that Render wrote, for each claim of the case.
-// They are nil if the outcome is no allocation.
+// expectedResults parses the devices in a text of Render, by claim of the case. It is nil if nothing is
+// allocated.
 func expectedResults(c *Case, expected string) ([]resourceapi.AllocationResult, error) {
 	switch strings.TrimSpace(expected) {
 	case "", unsatisfiable, failed, failedOnNode, nothing:
@@ -147,8 +144,8 @@ func expectedResults(c *Case, expected string) ([]resourceapi.AllocationResult, 
 	return results, nil
 }
 
-// deviceLines repeats a line with a span such as gpu-[0..7], and leaves out one that is
-// not about a device.
+// deviceLines expands a line with a span such as gpu-[0..7]. It returns nothing for other lines than those of
+// devices.
 func deviceLines(line string) []string {
 	if !strings.Contains(line, " "+arrow+" ") {
 		return nil

@@ -42,8 +42,7 @@ func sliceHeader(slice *resourceapi.ResourceSlice, pool string, w *words) error 
 	return lineClauses(w, func(clause string, w *words) error { return sliceClause(spec, clause, w) })
 }
 
-// defaultSliceName serves pools of one slice. Pool names may have slashes,
-// object names may not.
+// defaultSliceName is the name of a slice without name=. Pool names may have slashes, object names may not.
 func defaultSliceName(spec *resourceapi.ResourceSliceSpec) string {
 	return strings.ReplaceAll(spec.Pool.Name, "/", "-") + "-" + spec.Driver
 }

@@ -19,8 +19,8 @@ import (
 
 var version = regexp.MustCompile(`^v\d+\.\d+\.\d+([-+].*)?$`)
 
-// parseAttribute reads a value by its looks: 7 is an int, true a bool, v1.2.3 a
-// version, anything else and all that is quoted a string; [a,b] is a list.
+// parseAttribute infers the type of a value: 7 is an int, true a bool, v1.2.3 a version. Anything else, and all
+// that is quoted, is a string; [a,b] is a list.
 func parseAttribute(word string) (resourceapi.DeviceAttribute, error) {
 	if !strings.HasPrefix(word, "[") {
 		return parseScalar(word)
@@ -109,7 +109,7 @@ func writeAttribute(a resourceapi.DeviceAttribute) string {
 	return "[" + strings.Join(items, ",") + "]"
 }
 
-// quoteString quotes strings that would be read back as another type.
+// quoteString quotes strings that would otherwise be parsed as another type.
 func quoteString(text string) string {
 	if a, err := parseScalar(text); err != nil || a.StringValue == nil {
 		return strconv.Quote(text)
@@ -125,7 +125,7 @@ func parseQuantity(word string) (*resource.Quantity, error) {
 	return &q, nil
 }
 
-// sorted goes through a map in the order of its keys.
+// sorted iterates over a map in the order of its keys.
 func sorted[K cmp.Ordered, V any](m map[K]V, each func(K, V)) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		each(key, m[key])

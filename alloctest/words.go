@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// words cuts one line of a statement into words, on demand: some clauses take
-// the rest of the line as it stands. A word ends at a space outside of quotes.
+// words splits one line of a statement into words, on demand, as some clauses take the rest of the line. A word
+// ends at a space outside of quotes.
 type words struct {
 	text string
 	pos  int
@@ -44,14 +44,14 @@ func (w *words) skipSpace() {
 	}
 }
 
-// rest takes everything that is left on the line.
+// rest consumes the rest of the line.
 func (w *words) rest() string {
 	rest := strings.TrimSpace(w.text[w.pos:])
 	w.pos = len(w.text)
 	return rest
 }
 
-// operand is next for clauses that cannot do without.
+// operand is next for clauses that need a word.
 func (w *words) operand(clause string) (string, error) {
 	word := w.next()
 	if word == "" {

@@ -13,30 +13,30 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// across is a question with constraints across its pods. It is asked for each combination of the values that their devices may
-// have, with requests that are limited to these.
+// across answers a question with constraints across its pods. It tries each combination of values of the
+// attributes as a domain, and asks with requests that are limited to devices of that domain.
 type across struct {
 	Question
 	context context.Context
-	// nodes are their positions by name.
+	// nodes are positions of nodes by name.
 	nodes map[string]int
 	known map[resourceapi.FullyQualifiedName][]*value
-	// sole is set if no device can serve two pods, but for those that allow several allocations.
-	sole  bool
-	spent int64
+	// shareNothing is set if no device can serve two pods, but for those that allow several allocations.
+	shareNothing bool
+	spent        int64
 }
 
-// trialCost is in steps what it costs to compile the claims for another domain.
+// trialCost is the cost of compiling the claims for another domain, in steps.
 const trialCost = 200
 
-// trial are the best places for some constraints.
+// trial is the best result so far for some constraints.
 type trial struct {
 	*Result
 	undecided bool
 }
 
 func askAcross(ctx context.Context, q Question) (*Result, error) {
-	a := &across{Question: q, context: ctx, nodes: make(map[string]int), known: make(map[resourceapi.FullyQualifiedName][]*value), sole: sole(q.Pods)}
+	a := &across{Question: q, context: ctx, nodes: make(map[string]int), known: make(map[resourceapi.FullyQualifiedName][]*value), shareNothing: shareNothing(q.Pods)}
 	for n, node := range q.Nodes {
 		a.nodes[node.Name] = n
 	}
@@ -75,7 +75,8 @@ func commonOf(g extension.Group) (required, preferred []*common) {
 	return required, preferred
 }
 
-// bestFor looks for the first domain in which all pods have a place, or else for that in which most of them have one.
+// bestFor looks for the first domain in which all pods have a place, or else for the domain in which most pods
+// have one.
 func (a *across) bestFor(constraints []*common) (*Result, error) {
 	places := make([]Place, len(a.Pods))
 	for i := range places {
@@ -92,8 +93,8 @@ func (a *across) bestFor(constraints []*common) (*Result, error) {
 	return t.Result, nil
 }
 
-// from chooses domains for the constraints after those for which they are chosen, and limits nodes to those that have
-// devices of them; nil is all nodes. It returns false once no other choice is needed, or can be afforded.
+// from chooses domains for the constraints that have none yet. on are the nodes with devices of the chosen
+// domains; nil is all nodes. It returns false if no other choice is needed, or the budget is spent.
 func (a *across) from(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
 	if len(chosen) == len(constraints) {
 		return a.ask(t, constraints, chosen, on)
@@ -107,11 +108,11 @@ func (a *across) from(t *trial, constraints []*common, chosen [][]*value, on []b
 			return false
 		}
 		left := on
-		if bound && t.Domain != nil && a.most(values) <= t.Placed() {
-			return true // no more pods have a place in this domain
+		if bound && t.Domain != nil && a.maxPods(values) <= t.Placed() {
+			return true // no more pods can have a place in this domain
 		}
 		if bound {
-			left = a.with(on, values)
+			left = a.nodesWith(on, values)
 		}
 		more, err = a.from(t, constraints, append(slices.Clip(chosen), values), left)
 		return more && err == nil
@@ -119,8 +120,8 @@ func (a *across) from(t *trial, constraints []*common, chosen [][]*value, on []b
 	return more, err
 }
 
-// sole reports whether pods share no claims, and none has admin access.
-func sole(pods []Pod) bool {
+// shareNothing reports whether pods share no claims, and none has admin access.
+func shareNothing(pods []Pod) bool {
 	of := make(map[claimKey]int)
 	for i := range pods {
 		for _, claims := range pods[i].Variants {
@@ -138,9 +139,9 @@ func sole(pods []Pod) bool {
 	return true
 }
 
-// most is how many pods have a device of a domain at most.
-func (a *across) most(values []*value) int {
-	if !a.sole {
+// maxPods is an upper bound on the number of pods with a device of a domain.
+func (a *across) maxPods(values []*value) int {
+	if !a.shareNothing {
 		return len(a.Pods)
 	}
 	total := 0
@@ -150,8 +151,8 @@ func (a *across) most(values []*value) int {
 	return min(total, len(a.Pods))
 }
 
-// with are the nodes that have devices with one of some values.
-func (a *across) with(on []bool, values []*value) []bool {
+// nodesWith returns the nodes that have devices with one of some values.
+func (a *across) nodesWith(on []bool, values []*value) []bool {
 	if slices.ContainsFunc(values, func(v *value) bool { return v.everywhere }) {
 		return on
 	}
@@ -164,7 +165,8 @@ func (a *across) with(on []bool, values []*value) []bool {
 	return left
 }
 
-// ask asks about chosen domains, and keeps the answer if it is better. Half of what is left may be spent on it.
+// ask asks with the chosen domains, and keeps the result if it is better. It may spend half of the remaining
+// budget.
 func (a *across) ask(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
 	q, at := a.Question, []int(nil)
 	q.Group, q.Budget = extension.Group{}, max(1, (a.Budget-a.spent)/2)

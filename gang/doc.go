@@ -3,9 +3,9 @@
 
 // Package gang answers one question about several pods: is there a node for each of them, with devices for all?
 //
-// kube-scheduler answers it one pod after the other: the first pod takes the first devices that fit, and nothing
-// reconsiders them. Ask does that first. If all pods get a place, that is the answer, device for device. If not, it
-// looks at the pods together:
+// kube-scheduler places one pod after the other: each pod takes the first devices that fit, and nothing
+// reconsiders them. Ask does that first. If all pods get a place, that is the answer, device for device.
+// Otherwise it plans the pods together:
 //
 //	pods ─► units ─► kinds                       how many of each kind does a node take?
 //	(pods that share a claim go together)                     │ one joint problem for each node
@@ -18,6 +18,6 @@
 //	                                                          ▼
 //	                                  the first devices of the joint problem of each node
 //
-// The allocator decides whether the pods of one node fit. This package only decides which pods these are. Limits other
-// than devices, such as CPU, are the caller's: see Question.Room.
+// The allocator decides whether the pods of one node fit. This package decides which pods these are. Limits
+// other than devices, such as CPU, are up to the caller: see Question.Room.
 package gang

@@ -21,15 +21,16 @@ import (
 type common struct {
 	attribute resourceapi.FullyQualifiedName
 	requests  []string
-	// most is how many values there may be, 0 for a match: one that all devices have, alone or in a list.
+	// most is the limit of a DistinctLimit. It is 0 for a match: all devices have one value in common, alone or
+	// in a list.
 	most int
 }
 
-// Domain are the values of an attribute to which the devices of a group are limited.
+// Domain is the values of an attribute to which the devices of a group are limited.
 type Domain struct {
 	Attribute resourceapi.FullyQualifiedName
-	// Values are CEL literals. Devices of a match have one of them, alone or in a list, those of a limit to n values have
-	// no others.
+	// Values are CEL literals. With a match, each device has the value, alone or in a list. With a limit, no
+	// device has other values.
 	Values []string
 }
 
@@ -38,16 +39,17 @@ func (d Domain) String() string {
 	return string(d.Attribute) + " = " + strings.Join(d.Values, " or ")
 }
 
-// value is one that devices have of an attribute, and where they are.
+// value is a value of an attribute, with the nodes that have devices with it.
 type value struct {
 	literal    string
 	everywhere bool
 	nodes      []int
-	// devices is how many pods can have one of those that are not in use.
+	// devices is an upper bound on the number of pods that can have a free device with the value.
 	devices int
 }
 
-// values lists the values of an attribute in the order of nodes, then of devices. Devices that several nodes may reach come first.
+// values lists the values of an attribute by the first node with such a device. Values of devices that several
+// nodes may reach come first.
 func (a *across) values(attribute resourceapi.FullyQualifiedName) []*value {
 	if known, done := a.known[attribute]; done {
 		return known
@@ -93,7 +95,7 @@ func (a *across) values(attribute resourceapi.FullyQualifiedName) []*value {
 	return list
 }
 
-// held lists the values that devices in use have by which the pods of the question are bound, a list for each device.
+// held lists, for each held device that the constraint covers, its values.
 func (a *across) held(c *common) [][]string {
 	var list [][]string
 	for _, claim := range a.Held {
@@ -106,7 +108,7 @@ func (a *across) held(c *common) [][]string {
 			}
 			pool, found := a.State.Snapshot().Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
 			if !found {
-				continue // the device has gone, and with it what it was
+				continue // the device is gone, and its values are not known
 			}
 			for device := range pool.Lookup(result.Device) {
 				list = append(list, literals(result.Driver, device.Object(), c.attribute))
@@ -117,8 +119,8 @@ func (a *across) held(c *common) [][]string {
 	return list
 }
 
-// domains calls a function with each set of values that the devices may have, until it returns false. The set is empty if there is
-// no other one and pods can do without such devices.
+// domains calls a function with each set of values that the constraint permits, until it returns false. If
+// there is none and the pods can do without these devices, the function is called once with the empty set.
 func (a *across) domains(c *common, bound bool, do func([]*value) bool) {
 	some := false
 	a.sets(c, func(values []*value) bool {
@@ -142,7 +144,7 @@ func (a *across) sets(c *common, yield func([]*value) bool) {
 	}
 	has := slices.Concat(held...)
 	if slices.ContainsFunc(held, func(of []string) bool { return len(of) == 0 }) {
-		return // a device has no value
+		return // a held device has no value
 	}
 	var chosen, free []*value
 	for _, v := range values {
@@ -158,7 +160,7 @@ func (a *across) sets(c *common, yield func([]*value) bool) {
 	combine(chosen, free, min(c.most-len(chosen), len(free)), yield)
 }
 
-// combine calls a function with what is chosen and each combination of n others.
+// combine calls a function with the chosen values and each combination of n others.
 func combine(chosen, others []*value, n int, yield func([]*value) bool) bool {
 	if n == 0 {
 		return yield(slices.Clone(chosen))
@@ -171,7 +173,7 @@ func combine(chosen, others []*value, n int, yield func([]*value) bool) bool {
 	return true
 }
 
-// literals are the values that a device has of an attribute, in CEL.
+// literals are the values of a device's attribute, as CEL literals.
 func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
 	a, found := d.Attributes[resourceapi.QualifiedName(name)]
 	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == driver {
@@ -198,7 +200,7 @@ func appendLiterals[T any](to []string, one *T, several []T, literal func(T) str
 	return to
 }
 
-// selector holds for devices of a domain, and fails for none.
+// selector returns a selector that matches the devices of a domain. It never fails.
 func (c *common) selector(values []string) resourceapi.DeviceSelector {
 	if len(values) == 0 {
 		return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: "false"}}
@@ -214,7 +216,7 @@ func (c *common) selector(values []string) resourceapi.DeviceSelector {
 	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: has + " && " + test}}
 }
 
-// narrow limits the requests of claims to a domain. Claims that it does not concern are the same.
+// narrow limits the requests of claims to a domain. The claims are copied.
 func (c *common) narrow(claims []*resourceapi.ResourceClaim, values []string) ([]*resourceapi.ResourceClaim, error) {
 	selector := c.selector(values)
 	narrowed := make([]*resourceapi.ResourceClaim, len(claims))
@@ -239,7 +241,7 @@ func (c *common) narrow(claims []*resourceapi.ResourceClaim, values []string) ([
 	return narrowed, nil
 }
 
-// narrowClasses limits the classes that may serve requests besides their own.
+// narrowClasses limits the extension's classes, which may serve requests besides their own class.
 func (c *common) narrowClasses(claim *resourceapi.ResourceClaim, selector resourceapi.DeviceSelector) error {
 	more, err := extension.Of(claim)
 	if err != nil || len(more.Requests) == 0 {
@@ -255,7 +257,7 @@ func (c *common) narrowClasses(claim *resourceapi.ResourceClaim, selector resour
 	return more.Annotate(claim)
 }
 
-// binds reports whether a pod gets a device of the domain wherever it goes.
+// binds reports whether a pod gets a device that the constraint covers, whichever alternatives it takes.
 func (c *common) binds(pod *Pod) bool {
 	return !slices.ContainsFunc(pod.Variants, func(claims []*resourceapi.ResourceClaim) bool {
 		return !slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {

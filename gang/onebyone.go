@@ -20,14 +20,14 @@ import (
 
 // oneByOne places one pod after the other, each on the first node that takes it.
 func (a *asker) oneByOne() (*Result, error) {
-	w := &walk{asker: a, state: a.State, on: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
+	w := &walk{asker: a, state: a.State, podsOn: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
 	places, start := a.unplaced(), make([]int, len(a.kinds))
 	placed := 0
 	for i := range a.Pods {
 		if len(a.Pods)-i+placed < a.Min {
 			break
 		}
-		// A node that refused a pod has no room for a later one like it.
+		// A node that refused a pod has no room for a later pod of its kind.
 		from, k := 0, a.kindOf(i)
 		if k >= 0 {
 			from = start[k]
@@ -59,7 +59,7 @@ func (a *asker) oneByOne() (*Result, error) {
 	return r, nil
 }
 
-// kindOf is the kind of a pod by itself, below zero if it shares claims with others.
+// kindOf is the kind of a pod, below zero if the pod shares claims with others.
 func (a *asker) kindOf(pod int) int {
 	for k := range a.kinds {
 		first := a.units[a.kinds[k].units[0]].pods
@@ -70,31 +70,31 @@ func (a *asker) kindOf(pod int) int {
 	return -1
 }
 
-// walk places pods in a state that follows.
+// walk places pods one after the other, and keeps the state after each.
 type walk struct {
 	*asker
 	state *pools.State
-	// seen is a state with more in use, in which devices are looked for. Nil is the state itself.
-	seen *pools.State
-	on   [][]int
-	// reach is where claims can be used that were allocated on the way, nil for everywhere.
+	// searchState is a state with more devices in use, for the search only. Nil means state.
+	searchState *pools.State
+	podsOn      [][]int
+	// reach is where claims that were allocated during the walk can be used. A nil entry means everywhere.
 	reach map[claimKey]*selector
 }
 
 // place puts a pod on a node if it fits, and returns the claims that were allocated for it.
 func (w *walk) place(pod, node int) ([]*resourceapi.ResourceClaim, bool, error) {
 	v := w.variant(pod, node)
-	if v < 0 || !w.Room(node, append(w.on[node], pod)) {
+	if v < 0 || !w.Room(node, append(w.podsOn[node], pod)) {
 		return nil, false, nil
 	}
 	key := "pod " + w.Pods[pod].Kind + " " + strconv.Itoa(v)
 	if w.Pods[pod].Kind == "" || len(w.units) < len(w.Pods) {
-		key = "" // it is not asked about again
+		key = "" // do not cache the problem, as it will not be asked again
 	}
 	return w.placeClaims(pod, node, key, w.Pods[pod].Variants[v], nil)
 }
 
-// placeClaims puts a pod with these claims on a node. The key is that of the problem.
+// placeClaims puts a pod with these claims on a node. The key identifies their problem, see problem.
 func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.ResourceClaim, chosen choice) ([]*resourceapi.ResourceClaim, bool, error) {
 	var open, asked []*resourceapi.ResourceClaim
 	for i, pinned := range chosen.pin(claims) {
@@ -111,7 +111,7 @@ func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.Reso
 		if err != nil {
 			return nil, false, err
 		}
-		found, fits, err := w.feasible(problem, cmp.Or(w.seen, w.state), node)
+		found, fits, err := w.feasible(problem, cmp.Or(w.searchState, w.state), node)
 		if err != nil || !fits {
 			return nil, false, err
 		}
@@ -119,11 +119,11 @@ func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.Reso
 			return nil, false, err
 		}
 	}
-	w.on[node] = append(w.on[node], pod)
+	w.podsOn[node] = append(w.podsOn[node], pod)
 	return made, true, nil
 }
 
-// take has claims hold what they were given.
+// take assumes the results for the claims.
 func (w *walk) take(claims []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) ([]*resourceapi.ResourceClaim, error) {
 	made := make([]*resourceapi.ResourceClaim, len(claims))
 	for i, claim := range claims {
@@ -145,7 +145,7 @@ func (w *walk) take(claims []*resourceapi.ResourceClaim, results []resourceapi.A
 	return made, nil
 }
 
-// problem compiles claims once for a key, each time for the empty one.
+// problem compiles claims, and caches the problem by a key that is not empty.
 func (a *asker) problem(key string, claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
 	if known := a.problems[key]; known != nil && key != "" {
 		return known, nil
@@ -157,7 +157,7 @@ func (a *asker) problem(key string, claims []*resourceapi.ResourceClaim) (*alloc
 	return made, err
 }
 
-// feasible asks the allocator. The error is the context's.
+// feasible asks the allocator. The error is that of the context.
 func (a *asker) feasible(problem *allocator.Problem, state *pools.State, node int) (allocator.Feasibility, bool, error) {
 	found, err := problem.Feasible(a.context, state, a.Nodes[node])
 	a.spent += 1 + found.Stats().Steps
@@ -177,7 +177,8 @@ func keyOf(claim *resourceapi.ResourceClaim) claimKey {
 	return claimKey{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// tied reports whether there are devices that several nodes may reach, or that draw on what devices of another node draw on.
+// tied reports whether devices of different nodes affect each other: several nodes may reach a device, or
+// devices of different nodes draw on common counters.
 func tied(state *pools.State, nodes []*corev1.Node) bool {
 	if len(nodes) < 2 {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// fits reports whether a node takes a load. An answer that is not known is a no, with doubt.
+// fits reports whether a node takes a load. If that is not known, it is false and sets doubt.
 func (p *planner) fits(l *load) (bool, error) {
 	if l.fits == allocator.NoVerdict {
 		var err error
@@ -22,7 +22,7 @@ func (p *planner) fits(l *load) (bool, error) {
 }
 
 func (p *planner) ask(l *load) (allocator.Verdict, error) {
-	// Which units of a kind they are makes no difference.
+	// Units of one kind are interchangeable, so the first ones stand for all.
 	units, pods, used := make([]int, len(l.items)), make([]int, 0, len(l.items)), make([]int, len(p.kinds))
 	items := slices.Clone(l.items)
 	slices.SortStableFunc(items, func(x, y item) int { return p.afterOthers(x.kind, y.kind) })
@@ -52,7 +52,7 @@ func (p *planner) ask(l *load) (allocator.Verdict, error) {
 	return found.Verdict(), nil
 }
 
-// room is how many units of a kind, up to a limit, a node takes besides a load.
+// room is how many units of a kind, up to a limit, a node takes in addition to a load.
 func (p *planner) room(l *load, k, limit int) (int, error) {
 	if l.room == nil {
 		l.room = make([]int, len(p.kinds))
@@ -65,7 +65,7 @@ func (p *planner) room(l *load, k, limit int) (int, error) {
 	}
 	add := item{k, open}
 	most := len(p.kinds[k].units) - l.count(k)
-	// So many fit, so many do not.
+	// Invariant: low units fit, high units do not.
 	low, high := 0, most+1
 	for step := 1; low+1 < high; {
 		n := min(low+step, most)
@@ -96,15 +96,15 @@ func (l *load) count(k int) int {
 	return n
 }
 
-// pack looks for room for so many units of each kind besides loads, and returns how many of each go to which node: by
-// node, then by kind, nil for none. It returns nil if there is no room, or the budget is spent.
+// pack looks for room for rest[k] units of each kind in addition to loads. It returns the number of units by
+// node and kind; the entry of a node may be nil. It returns nil if there is no room, or the budget is spent.
 func (p *planner) pack(loads []*load, rest []int) ([][]int, error) {
 	return p.packWithin(loads, rest, p.Budget)
 }
 
-// packWithin is pack with a budget of its own.
+// packWithin is pack with a separate budget.
 func (p *planner) packWithin(loads []*load, rest []int, steps int64) ([][]int, error) {
-	s := &packing{planner: p, loads: slices.Clone(loads), rest: rest, found: make([][]int, len(loads)), most: min(p.spent+steps, p.Budget)}
+	s := &packing{planner: p, loads: slices.Clone(loads), rest: rest, found: make([][]int, len(loads)), limit: min(p.spent+steps, p.Budget)}
 	var slack []float64
 	for k, n := range rest {
 		slack = append(slack, 0)
@@ -117,7 +117,7 @@ func (p *planner) packWithin(loads []*load, rest []int, steps int64) ([][]int, e
 		}
 		s.order, slack[k] = append(s.order, k), float64(total)/float64(n)
 	}
-	// Those that fit least go first.
+	// Kinds with the least room come first.
 	slices.SortStableFunc(s.order, func(x, y int) int { return cmp.Compare(slack[x], slack[y]) })
 	fits, err := s.kind(0)
 	if err != nil || !fits {
@@ -126,21 +126,21 @@ func (p *planner) packWithin(loads []*load, rest []int, steps int64) ([][]int, e
 	return s.found, nil
 }
 
-// knownNodes is how many looks at nodes of which the room is known are a step.
+// knownNodes is how many nodes with known room are looked at for one step.
 const knownNodes = 64
 
-// packing is a search for room, kind by kind, node by node.
+// packing is a search for room, kind by kind and node by node.
 type packing struct {
 	*planner
 	loads []*load
 	rest  []int
 	order []int
 	found [][]int
-	// most is what may be spent.
-	most int64
+	// limit bounds asker.spent.
+	limit int64
 }
 
-func (s *packing) over() bool { return s.spent > s.most }
+func (s *packing) over() bool { return s.spent > s.limit }
 
 func (s *packing) total(k int) (int, error) {
 	total := 0
@@ -154,7 +154,7 @@ func (s *packing) total(k int) (int, error) {
 	return total, nil
 }
 
-// kind places the kinds from the given position of the order on.
+// kind places the kinds from a position of the order on.
 func (s *packing) kind(at int) (bool, error) {
 	if at == len(s.order) {
 		return true, nil
@@ -179,7 +179,8 @@ func (s *packing) kind(at int) (bool, error) {
 	return s.node(at, nodes, room, total, s.rest[k])
 }
 
-// node places what is left of a kind on nodes that have room for so many each, first as many as the first one takes.
+// node places the remaining units of a kind on nodes with known room. It first tries as many as the first node
+// takes.
 func (s *packing) node(at int, nodes, room []int, total, left int) (bool, error) {
 	if left == 0 {
 		return s.kind(at + 1)
@@ -202,7 +203,7 @@ func (s *packing) node(at int, nodes, room []int, total, left int) (bool, error)
 		}
 		s.loads[n] = before
 		if at == len(s.order)-1 || s.over() {
-			break // how the last kind is divided makes no difference
+			break // how the last kind is divided among nodes does not matter
 		}
 	}
 	return false, nil

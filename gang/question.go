@@ -16,82 +16,88 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// DefaultBudget is the number of steps that a question may take: those of its searches, and one for each look at a node.
+// DefaultBudget is the number of steps that a question may take: those of its searches, and one for each
+// question about a node.
 const DefaultBudget = 2 * allocator.DefaultBudget
 
 // Pod is a pod that needs a place.
 type Pod struct {
-	// Kind is equal for pods that are alike in all that counts: their claims but for names, what Variant says, and what
-	// Room says. A pod with the empty kind is like no other.
+	// Kind is equal for interchangeable pods: they have equal claims except for names, and equal results of
+	// Variant and Room. A pod with an empty kind is unlike any other.
 	Kind string
-	// Variants are lists of claims to be allocated for the pod, in order. A pod without claims has an empty list. Claims of
-	// one namespace and name are one claim, which the pods share.
+	// Variants are lists of claims that are to be allocated for the pod, in order. A pod without claims has one
+	// empty list. Claims of one namespace and name are one claim, which the pods share.
 	Variants [][]*resourceapi.ResourceClaim
-	// Variant is the position of the list for a node of the question, below zero if the pod cannot run there. Nil is
-	// the first list for all nodes.
+	// Variant is the position of the list that applies on a node, below zero if the pod cannot run there. A nil
+	// function means the first list on all nodes.
 	Variant func(node int) int
 }
 
-// Question asks for places for all pods. It is not modified.
+// Question asks for places for all pods. Ask does not modify it.
 type Question struct {
-	// Compile makes a problem of claims. It has to be that of one allocator.
+	// Compile makes a problem of claims. All problems must be of one allocator.
 	Compile func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error)
 	State   *pools.State
 	// Nodes are in the order of preference.
 	Nodes []*corev1.Node
-	// Pods are in the order in which they would be placed one after the other.
+	// Pods are in the order of placement.
 	Pods []Pod
-	// Min is how many pods need a place at least: those beyond them get one if there is one. Zero is all of them. Pods
-	// of the group that run already are not part of the question: what they have is in use in the State.
+	// Min is the number of pods that need a place; further pods get one if possible. Zero means all. Pods of
+	// the group that already run are not in Pods: the State contains what they have.
 	Min int
-	// Room reports whether a node has room for some pods together, as far as anything but devices and the pods by themselves
-	// is concerned. A pod may stand there several times, for others of its kind. Fewer pods need no more room.
-	// Nil is room for all.
+	// Room reports whether a node has room for some pods together, except for devices and what Variant says. A
+	// pod may occur several times, in place of others of its kind. If it is true for some pods, it must be true
+	// for any part of them. Nil means that there is always room.
 	Room func(node int, pods []int) bool
-	// Group is what the devices of all pods have in common: values are looked for in the order of the nodes on which there are devices with
-	// them, and the first one is taken with which all pods have a place, or else that with which most of them have one.
+	// Group has the constraints across the devices of all pods. Values are tried in the order of nodes with
+	// such devices. The first values with which all pods have a place are taken, or else those with which most
+	// pods have one.
 	Group extension.Group
-	// Held are allocated claims of pods of the group that have a place: the devices of the others have values in common with theirs.
+	// Held are allocated claims of pods of the group that already have a place. The constraints of Group
+	// include their devices.
 	Held []*resourceapi.ResourceClaim
-	// Budget is in steps. Zero or less is DefaultBudget.
+	// Budget is a number of steps. Zero or less is DefaultBudget.
 	Budget int64
-	// OneByOne has the answer be that of one pod after the other, whether they all get a place or not.
+	// OneByOne only places one pod after the other, whether all get a place or not.
 	OneByOne bool
-	// Together leaves out the attempt to place one pod after the other.
+	// Together skips the attempt to place one pod after the other.
 	Together bool
 }
 
-// Place is where a pod goes.
+// Place is where a pod is placed.
 type Place struct {
-	// Node is the position of the node, below zero if the pod gets none.
+	// Node is the position of the node, below zero if the pod has no place.
 	Node int
-	// Claims are those that were allocated for the pod, with their allocation. A shared one is there for the first
-	// pod that has it.
+	// Claims are those that were allocated for the pod, with their allocation. A shared claim is listed with
+	// the first pod that has it.
 	Claims []*resourceapi.ResourceClaim
 }
 
-// Result is the answer. It is a value that refers to what was asked.
+// Result is the answer. It refers to objects of the question.
 type Result struct {
-	// Verdict tells whether as many pods as are needed have a place. NotDecided means that the budget ended the search, or
-	// that of the allocator for a node.
+	// Verdict tells whether as many pods as needed have a place. NotDecided means that a budget ended the
+	// search, that of the question or that of the allocator on a node.
 	Verdict allocator.Verdict
-	// Exact says that a verdict of NotSatisfiable is a proof. Otherwise there may be a way that was not looked for: devices that
-	// several nodes can reach were chosen node by node, the claims of one node took from each other what they have by admin access, or of pods that share claims either all or none were left out.
+	// Exact says that a verdict of NotSatisfiable is a proof. Otherwise there may be a solution that was not
+	// considered, for one of three reasons. Devices that several nodes can reach were chosen node by node.
+	// Claims on one node excluded each other from devices that admin access would give to both. Or pods that
+	// share claims were placed or left out together only.
 	Exact bool
-	// OneByOne says that the places are those of one pod after the other.
+	// OneByOne says that the pods were placed one after the other.
 	OneByOne bool
-	// Places are by pod: all that is needed, or as many as were found if the verdict is another one.
+	// Places are by pod. If the verdict is not Satisfiable, they are the most that were found.
 	Places []Place
-	// Domain are the values that the devices have in common, by constraint: those of Constraints, of MaxDistinct, and of the
-	// preferences that are kept. Without enough places it is that of the most places that were found.
+	// Domain has the values that the devices have in common, by constraint: those of Constraints, of
+	// MaxDistinct, and of the preferences that are satisfied. Without enough places, it is the domain with the
+	// most places.
 	Domain []Domain
-	// Steps is what was spent of the budget.
+	// Steps is the part of the budget that was spent.
 	Steps int64
 	// Err is the first error about a node. Nodes with an error take no pods.
 	Err error
 }
 
-// Placed is how many pods have a place.
+// Placed is the number of pods with a place.
 func (r *Result) Placed() int {
 	n := 0
 	for i := range r.Places {
@@ -102,8 +108,8 @@ func (r *Result) Placed() int {
 	return n
 }
 
-// Ask answers a question. The error is the context's, or says that claims cannot be allocated on any node; then there
-// is no result.
+// Ask answers a question. The error is that of the context, or says that claims cannot be allocated on any
+// node; the result is nil then.
 func Ask(ctx context.Context, q Question) (*Result, error) {
 	q.normalise()
 	for i := range q.Pods {
@@ -117,7 +123,7 @@ func Ask(ctx context.Context, q Question) (*Result, error) {
 	return ask(ctx, q)
 }
 
-// normalise fills in what is left out.
+// normalise fills in defaults.
 func (q *Question) normalise() {
 	if q.Min <= 0 || q.Min > len(q.Pods) {
 		q.Min = len(q.Pods)
@@ -130,7 +136,7 @@ func (q *Question) normalise() {
 	}
 }
 
-// Within is the question about some of its nodes only, by position, in that order.
+// Within is the question about some of its nodes, by position, in that order.
 func (q Question) Within(nodes []int) Question {
 	all, of := q.Nodes, q.Room
 	q.Nodes = make([]*corev1.Node, len(nodes))
@@ -163,40 +169,40 @@ func ask(ctx context.Context, q Question) (*Result, error) {
 	return a.together()
 }
 
-// asker is a question being answered.
+// asker is the state of a question that is being answered.
 type asker struct {
 	Question
 	context context.Context
 	units   []unit
 	kinds   []kind
-	// problems are those of nodes, by what is on them.
+	// problems caches compiled problems, by the claims on a node.
 	problems map[string]*allocator.Problem
 	spent    int64
-	// doubt is set once an answer was not known.
+	// doubt is set if the answer for some node was not known.
 	doubt bool
 	err   error
-	// most are the places of the most pods that were found to fit.
+	// most are the places of the attempt with the most pods so far.
 	most []Place
 }
 
-// unit are pods that share claims, directly or by others. They go to one node.
+// unit is a set of pods that share claims, directly or through others. They go to one node.
 type unit struct {
 	pods []int
 	kind int
 }
 
-// kind is what units have in common that are alike.
+// kind is a set of interchangeable units.
 type kind struct {
 	units []int
-	// admin is set if there is a request for admin access.
+	// admin is set if a request asks for admin access.
 	admin bool
-	// choices are the combinations of alternatives, in order of preference. There is one at least.
+	// choices are the combinations of alternatives, in order of preference. There is at least one.
 	choices []choice
 }
 
 func (a *asker) exhausted() bool { return a.spent > a.Budget }
 
-// variant is the list of claims of a pod on a node.
+// variant is the position of the list of claims that a pod has on a node.
 func (a *asker) variant(pod, node int) int {
 	if of := a.Pods[pod].Variant; of != nil {
 		return of(node)
@@ -204,7 +210,7 @@ func (a *asker) variant(pod, node int) int {
 	return 0
 }
 
-// result is an answer with what was found out so far.
+// result returns a Result with the steps and the error so far.
 func (a *asker) result(v allocator.Verdict, places []Place) *Result {
 	return &Result{Verdict: v, Places: places, Steps: a.spent, Err: a.err}
 }
@@ -217,7 +223,7 @@ func (a *asker) unplaced() []Place {
 	return places
 }
 
-// note keeps the first error about a node. The error is the context's.
+// note records the first error about a node. It returns the error of the context.
 func (a *asker) note(err error) error {
 	if cause := context.Cause(a.context); cause != nil {
 		return cause

@@ -18,47 +18,49 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Shortfall is why pods of a group that needs them have no place, and what would have to change.
+// Shortfall explains why pods that the group needs have no place, and what would have to change.
 type Shortfall struct {
-	// Pod is the first one without a place.
+	// Pod is the first pod without a place.
 	Pod int
-	// Rivals are pods with a place in whose stead it would have one, by what they compete for.
+	// Rivals are pods with a place, grouped by what they compete for. Without any one of them, Pod would have a
+	// place.
 	Rivals []Rival
-	// Changes are those of which each alone gives the group what it needs, the smallest first.
+	// Changes each give the group enough places, the smallest first.
 	Changes []Change
 }
 
-// Rival is what a pod without a place competes for with others on a node.
+// Rival is what pods on a node compete for with the pod that has no place.
 type Rival struct {
 	Node int
-	// Pods have a place there. Without any one of them, the other has one.
+	// Pods have a place on the node. Without any one of them, the other pod has one.
 	Pods []int
-	// Devices are those that both would have, Counters the sets on which different devices of theirs draw. Without either, it is
-	// something else of the node: see Question.Room, or devices that can only be had together.
+	// Devices are those that both pods would have. If there are none, Counters are the counter sets on which
+	// their different devices draw. If both are empty, they compete for something else: see Question.Room, or
+	// devices that can only be had together.
 	Devices  []pools.DeviceID
 	Counters []pools.DeviceID // by name of the set
 }
 
-// Change is one way to have a group start.
+// Change is one change that would let a group start.
 type Change struct {
-	// Fewer is how many pods fewer the group would need.
+	// Fewer is by how many pods Min would have to be lower.
 	Fewer int
-	// Without is a constraint across pods that would not be there.
+	// Without is a constraint across pods that would have to be removed.
 	Without string
-	// Nodes is how many more nodes like Like there would be, with the devices of Like, all free.
+	// Nodes is how many more nodes would be needed: copies of the node Like, with its devices, all free.
 	Nodes, Like int
 }
 
 const (
-	// mostRivals is how many pods are tried in whose stead another one may have a place.
+	// mostRivals bounds the pods that are tried as rivals.
 	mostRivals = 64
-	// mostNodes is how many more nodes are tried, of at most as many kinds.
+	// mostNodes bounds the additional nodes that are tried, and the nodes that are copied.
 	mostNodes = 4
 )
 
-// Explain finds out why a question has the answer that not enough pods have a place, nil for another one. It takes as long as some questions
-// like it; with nodes, it also tries whether more nodes would do, which takes time in proportion to all devices. What would
-// have to be decided first is left out. The error is the context's.
+// Explain explains why not enough pods have a place. It is nil for any other result. It asks some similar
+// questions. If nodes is set, it also tries additional nodes, which takes time in proportion to all devices.
+// Undecided changes are left out. The error is that of the context.
 func Explain(ctx context.Context, q Question, r *Result, nodes bool) (*Shortfall, error) {
 	if r.Verdict == allocator.Satisfiable || len(r.Places) != len(q.Pods) {
 		return nil, nil
@@ -77,7 +79,7 @@ func Explain(ctx context.Context, q Question, r *Result, nodes bool) (*Shortfall
 			if cause := context.Cause(ctx); cause != nil {
 				return nil, cause
 			}
-			return e.found, nil // the rest is not known
+			return e.found, nil // other errors end the explanation early
 		}
 	}
 	return e.found, nil
@@ -90,7 +92,7 @@ type explainer struct {
 	found   *Shortfall
 }
 
-// rivals tries for each pod with a place whether the one without would have one in its stead.
+// rivals tries for each pod with a place whether the one without would have a place instead.
 func (e *explainer) rivals() error {
 	state := e.State
 	var err error
@@ -135,7 +137,7 @@ func (e *explainer) rivals() error {
 	return nil
 }
 
-// give allocates claims on a node, in the domain of the answer.
+// give allocates claims on a node, in the domain of the result.
 func (e *explainer) give(claims []*resourceapi.ResourceClaim, state *pools.State, node int) ([]resourceapi.AllocationResult, bool, error) {
 	if len(claims) == 0 {
 		return nil, true, nil
@@ -161,7 +163,7 @@ func (e *explainer) give(claims []*resourceapi.ResourceClaim, state *pools.State
 	return found.Results(), true, nil
 }
 
-// add notes that a pod has what the one without a place would be given in its stead.
+// add records that a pod has what the pod without a place would be given instead.
 func (e *explainer) add(holder int, given []resourceapi.AllocationResult) {
 	r := Rival{Node: e.result.Places[holder].Node, Pods: []int{holder}}
 	devices, sets := e.uses(given)
@@ -185,7 +187,7 @@ func (e *explainer) add(holder int, given []resourceapi.AllocationResult) {
 	e.found.Rivals = append(e.found.Rivals, r)
 }
 
-// uses lists the devices of allocations, and the counter sets on which these draw.
+// uses lists the devices of allocations, and the counter sets on which they draw.
 func (e *explainer) uses(list []resourceapi.AllocationResult) (devices, sets []pools.DeviceID) {
 	for i := range list {
 		for _, result := range list[i].Devices.Results {
@@ -207,7 +209,7 @@ func (e *explainer) uses(list []resourceapi.AllocationResult) (devices, sets []p
 	return devices, sets
 }
 
-// fewer is by how much the group would have to need fewer pods.
+// fewer adds the change to a lower Min.
 func (e *explainer) fewer() error {
 	if placed := e.result.Placed(); placed > 0 {
 		e.found.Changes = append(e.found.Changes, Change{Fewer: e.Min - placed})
@@ -215,7 +217,7 @@ func (e *explainer) fewer() error {
 	return nil
 }
 
-// without tries to leave out one of the constraints across pods.
+// without tries to remove each constraint across pods.
 func (e *explainer) without() error {
 	try := func(name string, g extension.Group) error {
 		q := e.Question
@@ -248,7 +250,8 @@ func (e *explainer) fits(q Question) (bool, error) {
 	return err == nil && r.Verdict == allocator.Satisfiable, err
 }
 
-// nodes tries more nodes like one: first those on which pods compete, then those on which pods have a place, then those on which one could run.
+// nodes tries copies of nodes: first of those on which pods compete, then of those with a placed pod, then of
+// those on which Pod could run.
 func (e *explainer) nodes() error {
 	var like []int
 	add := func(n int) {
@@ -282,7 +285,7 @@ func (e *explainer) nodes() error {
 	return nil
 }
 
-// withMore is the question with more nodes like one.
+// withMore is the question with additional copies of a node and its slices.
 func (q Question) withMore(like, count int) Question {
 	var published []*resourceapi.ResourceSlice
 	nodes := len(q.Nodes)
@@ -330,7 +333,8 @@ func (q Question) withMore(like, count int) Question {
 // mostNamed is how many pods, and how many rivals, a sentence names.
 const mostNamed = 3
 
-// Sentences say what pods compete for, and what would have to change, without a full stop. Pod and node give names.
+// Sentences says what pods compete for, and what would have to change, without a full stop. Pod and node return
+// names.
 func (s *Shortfall) Sentences(pod, node func(int) string) []string {
 	var list, rivals, changes []string
 	for _, r := range s.Rivals {
@@ -352,7 +356,7 @@ func (s *Shortfall) Sentences(pod, node func(int) string) []string {
 	return list
 }
 
-// some joins the first of a list, and counts the others.
+// some joins the first names of a list, and counts the others.
 func some(list []string) string {
 	text := strings.Join(list[:min(len(list), mostNamed)], ", ")
 	if more := len(list) - mostNamed; more > 0 {

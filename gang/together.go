@@ -13,18 +13,19 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// item is a unit of a kind on a node, with the alternatives that it takes: a position among the choices of the kind, or open.
+// item is a unit of a kind on a node. choice is the position in kind.choices of the alternatives that it takes,
+// or open.
 type item struct{ kind, choice int }
 
-// open leaves the alternatives to the allocator.
+// open leaves the choice of alternatives to the allocator.
 const open = -1
 
-// load is what is on a node. Loads of a node make a tree, so that each is asked about once.
+// load is what is placed on a node. The loads of a node form a tree, so that equal loads are asked about once.
 type load struct {
 	node  int
 	items []item
-	fits  allocator.Verdict // NoVerdict if it was not asked
-	// room is how many units of a kind fit besides, by kind; below zero if it was not asked.
+	fits  allocator.Verdict // NoVerdict until it is asked
+	// room is how many more units fit, by kind; below zero until it is asked.
 	room []int
 	next map[item]*load
 }
@@ -61,7 +62,7 @@ func (a *asker) together() (*Result, error) {
 	}
 	r := a.result(allocator.Satisfiable, places)
 	if r.Placed() < a.Min && inexact {
-		if places, err = a.turnBack(); err != nil {
+		if places, err = a.backtrack(); err != nil {
 			return nil, err
 		}
 		if found := a.result(allocator.Satisfiable, places); found.Placed() > r.Placed() {
@@ -85,7 +86,7 @@ func (a *asker) together() (*Result, error) {
 // planner decides which units go to which node.
 type planner struct {
 	*asker
-	loads []*load // by node: what was decided
+	loads []*load // by node: what is placed so far
 }
 
 // plan returns places for all units, or else for as many as were found.
@@ -113,15 +114,15 @@ func (p *planner) plan() ([]Place, error) {
 	return p.settle(chosen)
 }
 
-// some finds out which units have room together, in turn, and marks them: those that are needed at least, if there is room for as many.
-// Rest becomes how many they are of each kind.
+// some marks the units that have room together, found greedily. If these are too few, it looks for any set that
+// is large enough. rest becomes the number of units of each kind.
 func (p *planner) some(rest []int, target []bool) ([][]int, error) {
 	clear(rest)
 	witness, err := p.more(rest, nil)
 	if err != nil {
 		return nil, err
 	}
-	if p.pods(rest) < p.Min { // an early one may stand in the way of several
+	if p.pods(rest) < p.Min { // an early unit may exclude several later ones
 		enough := make([]int, len(rest))
 		found, err := p.enough(enough, 0)
 		if err != nil {
@@ -142,7 +143,7 @@ func (p *planner) some(rest []int, target []bool) ([][]int, error) {
 	return witness, nil
 }
 
-// more adds units in turn as long as there is room.
+// more adds units in order as long as there is room.
 func (p *planner) more(rest []int, witness [][]int) ([][]int, error) {
 	seen, full := make([]int, len(rest)), make([]bool, len(rest))
 	for u := range p.units {
@@ -165,7 +166,8 @@ func (p *planner) more(rest []int, witness [][]int) ([][]int, error) {
 	return witness, nil
 }
 
-// enough looks for numbers of each kind from the given one on, as few as there have to be in all, for which there is room.
+// enough looks for numbers of units, from kind k on, that reach Min and have room. It takes no more units than
+// necessary.
 func (p *planner) enough(rest []int, k int) ([][]int, error) {
 	if p.pods(rest) >= p.Min {
 		return p.pack(p.loads, rest)
@@ -189,7 +191,7 @@ func (p *planner) enough(rest []int, k int) ([][]int, error) {
 	}
 }
 
-// pods is how many pods so many units of each kind are.
+// pods is the number of pods in the first units of each kind.
 func (p *planner) pods(units []int) int {
 	total := 0
 	for k, n := range units {
@@ -200,14 +202,14 @@ func (p *planner) pods(units []int) int {
 	return total
 }
 
-// placed is where a unit goes.
+// placed is the node and the alternatives of a unit.
 type placed struct{ node, choice int }
 
-// prefer gives each unit in turn the first alternatives with which the others still fit, on the first node where they do. What is
-// known to fit is what is left once the budget is spent.
+// prefer gives each unit in order the first alternatives with which the remaining units still fit, on the first
+// such node. Once the budget is spent, it uses the known packing.
 func (p *planner) prefer(target []bool, rest []int, witness [][]int) ([]placed, error) {
 	chosen := make([]placed, len(p.units))
-	last := make([]placed, len(p.kinds)) // no unit takes what an earlier one of its kind could not have
+	last := make([]placed, len(p.kinds)) // a unit cannot have what an earlier one of its kind could not
 	for u := range p.units {
 		chosen[u].node = -1
 		if !target[u] {
@@ -219,7 +221,7 @@ func (p *planner) prefer(target []bool, rest []int, witness [][]int) ([]placed, 
 		if err != nil {
 			return nil, err
 		}
-		if found.node < 0 { // it was not found out
+		if found.node < 0 { // not decided within the budget
 			found.node = slices.IndexFunc(witness, func(counts []int) bool { return counts != nil && counts[k] > 0 })
 			found.choice, next = open, witness
 			next[found.node] = without(witness[found.node], k)
@@ -232,7 +234,7 @@ func (p *planner) prefer(target []bool, rest []int, witness [][]int) ([]placed, 
 	return chosen, nil
 }
 
-// item is a unit of a kind with a choice.
+// item returns a unit of a kind with a choice.
 func (p *planner) item(k, choice int) item {
 	if choice != open && p.kinds[k].choices[choice] == nil {
 		choice = open
@@ -240,7 +242,8 @@ func (p *planner) item(k, choice int) item {
 	return item{k, choice}
 }
 
-// choose looks for the place of one unit of a kind, not before the given one, and returns where the rest fits then.
+// choose looks for the place of one unit of a kind, from a given place on. It returns a packing of the
+// remaining units, too.
 func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (placed, [][]int, error) {
 	none := placed{node: -1}
 	for c := from.choice; c < len(p.kinds[k].choices); c++ {
@@ -293,14 +296,14 @@ func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (place
 	return none, nil, nil
 }
 
-// With several kinds, preferences are given up where it takes too long to find out whether the others fit: after so many steps, and
-// on so many nodes with as much room before and after. With one kind, such nodes make no difference.
+// These bound how long preferences are tried with several kinds: the steps of one packing, and the number of
+// failures on nodes with equal room before and after. With one kind, such nodes are interchangeable.
 const (
 	preferenceSteps = 4000
 	alikeTrials     = 3
 )
 
-// difference is equal for nodes that have as much room for each kind before a load changes, and after.
+// difference is equal for nodes with equal room for each kind before and after a load changes.
 func (p *planner) difference(before, after *load, rest []int) (string, error) {
 	var key []byte
 	for k, n := range rest {
@@ -318,7 +321,7 @@ func (p *planner) difference(before, after *load, rest []int) (string, error) {
 	return string(key), nil
 }
 
-// without are numbers of each kind that lack one of a kind.
+// without returns counts with one less of a kind.
 func without(counts []int, k int) []int {
 	left := slices.Clone(counts)
 	left[k]--
@@ -333,11 +336,11 @@ func (l *load) plus(counts []int) *load {
 	return l
 }
 
-// settle allocates: node by node, as what several nodes can reach is taken by the first of them. Without devices for
-// the units of a node, it has none of them.
+// settle allocates node by node; the first node takes devices that several nodes can reach. If the units of a
+// node have no devices, none of them is placed.
 func (p *planner) settle(chosen []placed) ([]Place, error) {
 	places := p.unplaced()
-	w := &walk{asker: p.asker, state: p.State, on: make([][]int, len(p.Nodes)), reach: make(map[claimKey]*selector)}
+	w := &walk{asker: p.asker, state: p.State, podsOn: make([][]int, len(p.Nodes)), reach: make(map[claimKey]*selector)}
 	of := make([][]int, len(p.Nodes))
 	for u := range chosen {
 		if n := chosen[u].node; n >= 0 {
@@ -384,7 +387,7 @@ func (p *planner) settle(chosen []placed) ([]Place, error) {
 	return places, nil
 }
 
-// original are the claims of units on a node as they were asked about.
+// original returns the claims of units on a node, with all alternatives.
 func (p *planner) original(node int, units []int) []*resourceapi.ResourceClaim {
 	var list []*resourceapi.ResourceClaim
 	for _, u := range units {
@@ -394,7 +397,8 @@ func (p *planner) original(node int, units []int) []*resourceapi.ResourceClaim {
 	return list
 }
 
-// claimsOn lists the claims of units on a node, and a key that is equal for claims that are alike. The list is nil if one cannot run there.
+// claimsOn returns the claims of units on a node, and a key that is equal for interchangeable claims. The list
+// is nil if a unit cannot run there.
 func (p *planner) claimsOn(node int, items []item, units []int) ([]*resourceapi.ResourceClaim, string) {
 	list := []*resourceapi.ResourceClaim{}
 	var key strings.Builder

@@ -12,14 +12,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// mostChoices is how many combinations of alternatives of a unit are looked at one by one. With more of them, the
-// allocator's order decides.
+// mostChoices is how many combinations of alternatives of a unit are tried one by one. With more, the order of
+// the allocator decides.
 const mostChoices = 64
 
-// choice is the alternative that each request with several takes, in order. Nil leaves that to the allocator.
+// choice is the chosen alternative of each request that has several, in order. Nil leaves the choice to the
+// allocator.
 type choice []int
 
-// group finds out which pods go together, and which are alike.
+// group divides the pods into units, and the units into kinds.
 func (a *asker) group() {
 	unitOf, first := make([]int, len(a.Pods)), make(map[claimKey]int)
 	root := func(pod int) int {
@@ -81,8 +82,8 @@ func administers(claim *resourceapi.ResourceClaim) bool {
 	})
 }
 
-// afterOthers puts kinds that ask for admin access behind the others: in one problem, claims keep from later ones what they have by
-// that.
+// afterOthers sorts kinds with admin access behind the others. In one problem, claims with admin access would
+// otherwise exclude later ones from their devices.
 func (a *asker) afterOthers(x, y int) int {
 	switch {
 	case a.kinds[x].admin == a.kinds[y].admin:
@@ -93,7 +94,7 @@ func (a *asker) afterOthers(x, y int) int {
 	return -1
 }
 
-// choices lists the combinations of alternatives of pods, in order: those of the first request are the most important.
+// choices lists the combinations of alternatives of pods. Those of the first request matter most.
 func (a *asker) choices(pods []int) []choice {
 	list := []choice{{}}
 	for _, claim := range a.claimsOf(pods, nil) {
@@ -116,7 +117,7 @@ func (a *asker) choices(pods []int) []choice {
 	}
 	for _, pod := range pods {
 		if len(a.Pods[pod].Variants) > 1 {
-			return []choice{nil} // which alternatives there are depends on the node
+			return []choice{nil} // the alternatives depend on the node
 		}
 	}
 	if len(list) == 1 {
@@ -125,7 +126,7 @@ func (a *asker) choices(pods []int) []choice {
 	return list
 }
 
-// claimsOf lists the claims of pods once, in order. Variants are by pod, nil for the first.
+// claimsOf lists the claims of pods, without duplicates, in order. Variants are by pod; nil means the first.
 func (a *asker) claimsOf(pods, variants []int) []*resourceapi.ResourceClaim {
 	var list []*resourceapi.ResourceClaim
 	for i, pod := range pods {
@@ -142,8 +143,8 @@ func (a *asker) claimsOf(pods, variants []int) []*resourceapi.ResourceClaim {
 	return list
 }
 
-// unitOn lists the claims of a unit on a node with its choice, and what tells them from those on other nodes. It is false if a pod
-// of the unit cannot run there.
+// unitOn lists the claims of a unit on a node with its choice, and a key that identifies the variants. It is
+// false if a pod of the unit cannot run there.
 func (a *asker) unitOn(u, node int, chosen choice) (claims []*resourceapi.ResourceClaim, key string, ok bool) {
 	pods := a.units[u].pods
 	variants := make([]int, len(pods))
@@ -158,7 +159,7 @@ func (a *asker) unitOn(u, node int, chosen choice) (claims []*resourceapi.Resour
 	return chosen.pin(a.claimsOf(pods, variants)), text.String(), true
 }
 
-// pin returns the claims in which each request with several alternatives has only the one that was chosen.
+// pin returns the claims with only the chosen alternative of each request that has several.
 func (c choice) pin(claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	if c == nil {
 		return claims
@@ -180,7 +181,8 @@ func (c choice) pin(claims []*resourceapi.ResourceClaim) []*resourceapi.Resource
 	return pinned
 }
 
-// only leaves a request one alternative. Constraints and configurations that are about others only go.
+// only removes all alternatives of a request except one. Constraints and configurations that only cover removed
+// ones are removed, too.
 func only(d *resourceapi.DeviceClaim, request, chosen int) {
 	r := &d.Requests[request]
 	gone := func(name string) bool {

@@ -1,9 +1,9 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodefit tells whether a pod may run on a node as far as the node's taints, labels and
-// resources decide: what kube-scheduler's plugins TaintToleration, NodeUnschedulable, NodeAffinity
-// and NodeResourcesFit look at. Functions are safe for concurrent use and modify nothing.
+// Package nodefit tells whether a pod may run on a node as far as taints, labels and resources of the node
+// decide. It does what the kube-scheduler plugins TaintToleration, NodeUnschedulable, NodeAffinity and
+// NodeResourcesFit check. Functions are safe for concurrent use and modify nothing.
 package nodefit
 
 import (
@@ -19,10 +19,10 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// cordon is the taint that stands for spec.unschedulable.
+// cordon is the taint that spec.unschedulable stands for.
 var cordon = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-// Fits reports whether the pod tolerates the node and selects it. Resources are not looked at. The
+// Fits reports whether the pod tolerates the taints of the node and selects it. Resources are not compared. The
 // error is about the pod's node affinity.
 func Fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
 	if Untolerated(pod, node) != nil {
@@ -35,7 +35,8 @@ func Fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
 	return matches, nil
 }
 
-// Key is what Fits reads of a pod: pods with equal keys fit the same nodes. Different keys say nothing.
+// Key has the fields of a pod that Fits reads: pods with equal keys fit the same nodes. Pods with different
+// keys may, too.
 func Key(pod *corev1.Pod) string {
 	var required *corev1.NodeSelector
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
@@ -70,7 +71,7 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 	return schedulinghelpers.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, true)
 }
 
-// Needs is what kube-scheduler charges a node for a pod: its requests, and the pod itself.
+// Needs is what kube-scheduler charges a node for a pod: its requests, and one pod.
 func Needs(pod *corev1.Pod) corev1.ResourceList {
 	var needs corev1.ResourceList
 	spec, asInSpec := &pod.Spec, isAsInSpec(pod)
@@ -87,8 +88,8 @@ func Needs(pod *corev1.Pod) corev1.ResourceList {
 	return needs
 }
 
-// isAsInSpec reports whether the status of a pod says of no container that it has other resources than the spec asks for.
-// Most pods are never resized, and to add up the status of these, too, takes three times as long.
+// isAsInSpec reports whether no status of a container differs from the resources that the spec requests. Most pods
+// are never resized. Adding up their status as well would take three times as long.
 func isAsInSpec(pod *corev1.Pod) bool {
 	if podresources.IsPodResizeInfeasible(pod) {
 		return false
@@ -107,14 +108,14 @@ func isAsInSpec(pod *corev1.Pod) bool {
 	return true
 }
 
-// hasRequests reports whether a container has what is requested as far as its status tells.
+// hasRequests reports whether the status of a container, as far as it is set, has the requested resources.
 func hasRequests(status *corev1.ContainerStatus, requests corev1.ResourceList) bool {
 	equal := func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }
 	return (status.AllocatedResources == nil || maps.EqualFunc(status.AllocatedResources, requests, equal)) &&
 		(status.Resources == nil || status.Resources.Requests == nil || maps.EqualFunc(status.Resources.Requests, requests, equal))
 }
 
-// Occupies reports whether a pod takes resources of its node: it has one and has not ended.
+// Occupies reports whether a pod takes resources of its node: it has a node and has not ended.
 func Occupies(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }

@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SchedulingGates is the aspect of spec.schedulingGates.
+// SchedulingGates is the phrase of NotLookedAt for spec.schedulingGates.
 const SchedulingGates = "scheduling gates"
 
-// NotLookedAt names what of a pod's spec kube-scheduler looks at, and neither this package nor the allocation of
-// devices does: whether the pod can be placed may depend on that. Each is a phrase such as "host ports"; there is
-// none for most pods. What other pods say of this one, as by anti-affinity, is not among them.
+// NotLookedAt names the parts of a pod's spec that kube-scheduler checks, and that neither this package nor the
+// allocation of devices does. Whether the pod can be placed may depend on them. Each is a phrase such as "host
+// ports"; most pods have none. Constraints in other pods, such as anti-affinity against this one, are not
+// included.
 func NotLookedAt(pod *corev1.Pod) []string {
 	var aspects []string
 	add := func(has bool, aspect string) {
@@ -40,8 +41,8 @@ func NotLookedAt(pod *corev1.Pod) []string {
 	return aspects
 }
 
-// binds reports whether a volume may keep a pod from a node: by where it is, by who else uses it, or by how many there
-// may be.
+// binds reports whether a volume may keep a pod from a node: by its location, its other users, or a limit on
+// their number.
 func binds(v corev1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil ||
 		v.AzureDisk != nil || v.Cinder != nil || v.ISCSI != nil || v.RBD != nil

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// IsExtended reports whether a resource of a container is one that a device plugin or devices
-// provide.
+// IsExtended reports whether a resource of a container is an extended resource, which a device plugin or
+// devices provide.
 func IsExtended(name corev1.ResourceName) bool {
 	if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
 		return true
@@ -30,7 +30,7 @@ func IsExtended(name corev1.ResourceName) bool {
 // ExtendedResources lists the extended resources that a pod asks for, sorted.
 func ExtendedResources(pod *corev1.Pod) []corev1.ResourceName {
 	if !mentionsExtended(pod) {
-		return nil // as most pods
+		return nil // most pods
 	}
 	var names []corev1.ResourceName
 	for name, quantity := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
@@ -62,9 +62,9 @@ func mentionsExtended(pod *corev1.Pod) bool {
 	return lists(pod.Spec.Overhead) || pod.Spec.Resources != nil && lists(pod.Spec.Resources.Requests)
 }
 
-// ClassesByResource finds the class behind each extended resource: its spec.extendedResourceName,
-// and deviceclass.resource.kubernetes.io/NAME for all classes. Of several with one
-// extendedResourceName the newest counts, of equally old ones the first by name.
+// ClassesByResource maps each extended resource to its class: spec.extendedResourceName, and
+// deviceclass.resource.kubernetes.io/NAME for all classes. If several classes have the same
+// extendedResourceName, the newest wins, and among equally old ones the first by name.
 func ClassesByResource(classes []*resourceapi.DeviceClass) map[corev1.ResourceName]*resourceapi.DeviceClass {
 	found := make(map[corev1.ResourceName]*resourceapi.DeviceClass)
 	for _, class := range classes {
@@ -85,12 +85,12 @@ func preferred(class, other *resourceapi.DeviceClass) bool {
 	return cmp.Or(-newer, strings.Compare(class.Name, other.Name)) < 0
 }
 
-// ClassOf returns the class behind an extended resource, nil if there is none.
+// ClassOf returns the class of an extended resource, nil if there is none.
 type ClassOf func(name corev1.ResourceName) *resourceapi.DeviceClass
 
-// FromDevices lists those of the extended resources that a pod asks for which devices have to provide on a node, in the order
-// given: a class stands for them, and no device plugin of the node does. Missing is the first one that neither provides, empty
-// if there is none.
+// FromDevices lists the extended resources of a pod that devices have to provide on a node, in the given order.
+// These have a class, and no device plugin of the node provides them. Missing is the first resource that
+// neither provides, empty if there is none.
 func FromDevices(asked []corev1.ResourceName, node *corev1.Node, classOf ClassOf) (names []corev1.ResourceName, missing corev1.ResourceName) {
 	for _, name := range asked {
 		plugged, listed := node.Status.Allocatable[name]
@@ -104,7 +104,7 @@ func FromDevices(asked []corev1.ResourceName, node *corev1.Node, classOf ClassOf
 	return names, missing
 }
 
-// ExtendedClaim is the claim that kube-scheduler makes for the extended resources of a pod, without a name and without
+// ExtendedClaim is the claim that kube-scheduler makes for the extended resources of a pod, without name and
 // requests.
 func ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -115,8 +115,8 @@ func ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	}}
 }
 
-// AllExtendedRequests turns several extended resources of a pod into the requests of one claim, sorted by name, and says which
-// container uses which: see ExtendedRequests. Resources without a class are left out.
+// AllExtendedRequests turns several extended resources of a pod into the requests of one claim, sorted by name,
+// and maps containers to requests: see ExtendedRequests. Resources without a class are left out.
 func AllExtendedRequests(pod *corev1.Pod, names []corev1.ResourceName, classOf ClassOf) (requests []resourceapi.DeviceRequest, mappings []corev1.ContainerExtendedResourceRequest) {
 	for _, name := range names {
 		class := classOf(name)
@@ -130,11 +130,11 @@ func AllExtendedRequests(pod *corev1.Pod, names []corev1.ResourceName, classOf C
 	return requests, mappings
 }
 
-// ExtendedRequests turns one extended resource of a pod into requests for devices of a class, and
-// says which container uses which. Containers that run at the same time have devices of their own.
-// Init containers are done before the next container starts: they use devices of later containers,
-// and what they need beyond that, the largest of them decides. Mappings are first those of
-// containers that keep running, then those of init containers.
+// ExtendedRequests turns one extended resource of a pod into requests for devices of a class, and maps
+// containers to requests. Containers that run at the same time have separate devices. An init container ends
+// before the next container starts, so it uses devices of later containers. If it needs more, one more request
+// serves all init containers; the largest need decides. Mappings of containers that keep running come first,
+// then those of init containers.
 func ExtendedRequests(pod *corev1.Pod, name corev1.ResourceName, className string) ([]resourceapi.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
 	r := newResourceRequests(pod, name, className)
 	return r.requests(), r.mappings
@@ -144,11 +144,11 @@ func ExtendedRequests(pod *corev1.Pod, name corev1.ResourceName, className strin
 type resourceRequests struct {
 	resource  corev1.ResourceName
 	className string
-	// lasting has the request of each container that keeps running, nil for all others.
+	// lasting are the requests of containers that keep running, by container; nil for others.
 	lasting []*resourceapi.DeviceRequest
-	// passing is the largest request that init containers have beyond what they borrow.
+	// passing is the largest request of an init container beyond the devices of later containers.
 	passing *resourceapi.DeviceRequest
-	// mappings are first those of lasting containers, then those of init containers.
+	// mappings are those of lasting containers, then those of init containers.
 	mappings []corev1.ContainerExtendedResourceRequest
 }
 
@@ -177,7 +177,7 @@ func newResourceRequests(pod *corev1.Pod, name corev1.ResourceName, className st
 			}
 		}
 	}
-	// One request serves all of them, one after the other.
+	// The largest request serves all init containers, one after the other.
 	for i := range r.mappings[first:] {
 		if mapping := &r.mappings[first+i]; beyond[mapping.RequestName] {
 			mapping.RequestName = r.passing.Name
@@ -186,8 +186,8 @@ func newResourceRequests(pod *corev1.Pod, name corev1.ResourceName, className st
 	return r
 }
 
-// add maps a container to the requests which it can borrow from, and to one of its own for
-// the rest. It returns that one, nil if it needs none.
+// add maps a container to requests from which it can borrow, and to a new request for the rest. It returns the
+// new request, nil if there is none.
 func (r *resourceRequests) add(index int, container *corev1.Container, borrowed []*resourceapi.DeviceRequest) *resourceapi.DeviceRequest {
 	quantity := container.Resources.Requests[r.resource]
 	needed, exact := quantity.AsInt64()
@@ -203,8 +203,8 @@ func (r *resourceRequests) add(index int, container *corev1.Container, borrowed 
 			return nil
 		}
 	}
-	// The name is part of what the kubelet reads: the position of the container, and that of
-	// the resource among those of the container, sorted by name.
+	// The kubelet reads the name. It has the position of the container, and that of the resource among those of
+	// the container, sorted by name.
 	sorted := slices.Sorted(maps.Keys(container.Resources.Requests))
 	request := &resourceapi.DeviceRequest{
 		Name: fmt.Sprintf("container-%d-request-%d", index, slices.Index(sorted, r.resource)),

@@ -17,11 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 )
 
-// suffixLength is how many characters an API server adds to generateName.
+// suffixLength is how many random characters an API server appends to generateName.
 const suffixLength = 5
 
-// NewUID stands in for the UID that an API server would give an object. It must be the same for
-// the same object.
+// NewUID makes the UID that an API server would assign to an object. It must be deterministic.
 type NewUID func(kind string, key types.NamespacedName) types.UID
 
 // generate makes the claim that the resource claim controller would make for a pod.
@@ -62,20 +61,19 @@ func (r *Resolver) generateFor(template *resourceapi.ResourceClaimTemplate, name
 
 func generateName(owner, podClaimName string) string { return owner + "-" + podClaimName + "-" }
 
-// generatedName is that of a claim for a pod.
+// generatedName is the name of a claim that is generated for a pod.
 func generatedName(pod *corev1.Pod, podClaimName string) string {
 	return WithSuffix(pod.Namespace, generateName(pod.Name, podClaimName))
 }
 
-// WithSuffix adds a suffix to the generateName of an object as an API server would draw it, but the
-// same each time.
+// WithSuffix appends a suffix to generateName as an API server would, but a deterministic one.
 func WithSuffix(namespace, base string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + base))
 	suffix := rand.SafeEncodeString(hex.EncodeToString(sum[:]))[:suffixLength]
 	return base[:min(len(base), names.MaxGeneratedNameLength)] + suffix
 }
 
-// PodUID is the UID of a pod, or what stands in for it.
+// PodUID is the UID of a pod, or a generated one if it has none.
 func (r *Resolver) PodUID(pod *corev1.Pod) types.UID {
 	if pod.UID != "" {
 		return pod.UID

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Group returns the PodGroup that has the same claim as the pod: name and reference are
-// equal. Its pods share the claim, which is reserved for the group.
+// Group returns the PodGroup whose spec has the same entry as the pod: the same name and reference. Its pods
+// share the claim, which is reserved for the group. It is nil if there is none.
 func (r *Resolver) Group(pod *corev1.Pod, podClaim corev1.PodResourceClaim) *schedulingapi.PodGroup {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
@@ -31,14 +31,14 @@ func (r *Resolver) Group(pod *corev1.Pod, podClaim corev1.PodResourceClaim) *sch
 	return nil
 }
 
-// groupClaimKey names the claim that was made for the group, or will be.
+// groupClaimKey is the key of the claim that was made for the group, or will be.
 func (r *Resolver) groupClaimKey(group *schedulingapi.PodGroup, podClaimName string) types.NamespacedName {
 	for _, status := range group.Status.ResourceClaimStatuses {
 		if status.Name == podClaimName && status.ResourceClaimName != nil {
 			return types.NamespacedName{Namespace: group.Namespace, Name: *status.ResourceClaimName}
 		}
 	}
-	if made, found := r.madeFor(madeFor{"PodGroup", keyOf(group), podClaimName}); found {
+	if made, found := r.claimFor(purpose{"PodGroup", keyOf(group), podClaimName}); found {
 		return made
 	}
 	return types.NamespacedName{Namespace: group.Namespace, Name: WithSuffix(group.Namespace, generateName(group.Name, podClaimName))}
@@ -53,7 +53,7 @@ func (r *Resolver) wasMadeFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod,
 	return r.ownedBy(claim, pod)
 }
 
-// Consumer is who a claim is reserved for when the pod uses it.
+// Consumer is the pod or group for which a claim is reserved when the pod uses it.
 func (r *Resolver) Consumer(claim *resourceapi.ResourceClaim, pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
 	for _, podClaim := range pod.Spec.ResourceClaims {
 		if group := r.Group(pod, podClaim); group != nil && r.Key(pod, podClaim) == keyOf(claim) {

@@ -15,22 +15,22 @@ import (
 	"github.com/dray-project/dray/internal/index/persist"
 )
 
-// Resolver finds the claims of pods among the objects of a cluster. It may be read by several
-// goroutines as long as none changes it.
+// Resolver finds the claims of pods among the objects of a cluster. Several goroutines may read it as long as
+// none changes it.
 type Resolver struct {
 	claims    map[types.NamespacedName]*resourceapi.ResourceClaim
 	templates map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 	groups    map[types.NamespacedName]*schedulingapi.PodGroup
-	made      map[madeFor]*resourceapi.ResourceClaim
+	made      map[purpose]*resourceapi.ResourceClaim
 	newUID    NewUID
-	// madeTwice is set once two claims were made for the same.
+	// madeTwice is set if two claims were made for the same entry.
 	madeTwice bool
-	// changed are claims that are others than in claims, nil if they are gone; changedMade likewise.
+	// changed overrides claims, and changedMade overrides made: nil means deleted.
 	changed     persist.Map[types.NamespacedName, *resourceapi.ResourceClaim]
-	changedMade persist.Map[madeFor, *resourceapi.ResourceClaim]
+	changedMade persist.Map[purpose, *resourceapi.ResourceClaim]
 }
 
-// NewResolver returns a Resolver of an empty cluster. Without newUID, generated objects have no UID.
+// NewResolver returns a Resolver of an empty cluster. With nil newUID, generated objects have no UID.
 func NewResolver(newUID NewUID) *Resolver {
 	if newUID == nil {
 		newUID = func(string, types.NamespacedName) types.UID { return "" }
@@ -39,12 +39,12 @@ func NewResolver(newUID NewUID) *Resolver {
 		claims:    make(map[types.NamespacedName]*resourceapi.ResourceClaim),
 		templates: make(map[types.NamespacedName]*resourceapi.ResourceClaimTemplate),
 		groups:    make(map[types.NamespacedName]*schedulingapi.PodGroup),
-		made:      make(map[madeFor]*resourceapi.ResourceClaim),
+		made:      make(map[purpose]*resourceapi.ResourceClaim),
 		newUID:    newUID,
 	}
 }
 
-// SetClaim adds a claim, or puts it in the place of the one of the same name.
+// SetClaim adds a claim, or replaces the one of the same name.
 func (r *Resolver) SetClaim(claim *resourceapi.ResourceClaim) {
 	key := keyOf(claim)
 	r.claims[key] = claim
@@ -55,19 +55,20 @@ func (r *Resolver) SetClaim(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// purposeOf is what a claim was made for. It is false for one that users made.
-func purposeOf(claim *resourceapi.ResourceClaim) (made madeFor, ok bool) {
+// purposeOf returns the entry for which a claim was made. It is false for a claim that a user made.
+func purposeOf(claim *resourceapi.ResourceClaim) (made purpose, ok bool) {
 	podClaim, annotated := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	owner := metav1.GetControllerOfNoCopy(claim)
 	if !annotated || owner == nil {
-		return madeFor{}, false
+		return purpose{}, false
 	}
-	return madeFor{owner.Kind, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name}, podClaim}, true
+	return purpose{owner.Kind, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name}, podClaim}, true
 }
 
-// Next returns a Resolver in which some claims are gone, and others are new or in the place of those of the same name. The one
-// before stays as it is. Neither of the two may be changed by SetClaim, SetTemplate or SetGroup any more. It takes time in proportion to the claims that are given. It is false
-// if two claims are made for the same entry of a pod, so that it depends on the order of all claims which of them counts.
+// Next returns a Resolver in which some claims are gone, and others are added or replaced. r stays unchanged,
+// and both share data: neither may be changed by SetClaim, SetTemplate or SetGroup any more. The time is in
+// proportion to the given claims. It is false if two claims were made for the same entry of a pod: which one
+// counts then depends on the order of all claims.
 func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.ResourceClaim) (*Resolver, bool) {
 	next := *r
 	take := func(key types.NamespacedName) {
@@ -90,7 +91,7 @@ func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.Resource
 		key := keyOf(claim)
 		next.changed = next.changed.With(key, claim)
 		if made, ok := purposeOf(claim); ok {
-			if other, found := next.madeFor(made); found && other != key {
+			if other, found := next.claimFor(made); found && other != key {
 				next.madeTwice = true
 			}
 			next.changedMade = next.changedMade.With(made, claim)
@@ -99,8 +100,8 @@ func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.Resource
 	return &next, !next.madeTwice
 }
 
-// madeFor names the claim that was made for an entry.
-func (r *Resolver) madeFor(made madeFor) (key types.NamespacedName, found bool) {
+// claimFor returns the key of the claim that was made for an entry.
+func (r *Resolver) claimFor(made purpose) (key types.NamespacedName, found bool) {
 	claim, changed := r.changedMade.Get(made)
 	if !changed {
 		claim = r.made[made]
@@ -116,7 +117,7 @@ func (r *Resolver) SetTemplate(template *resourceapi.ResourceClaimTemplate) {
 	r.templates[keyOf(template)] = template
 }
 
-// SetGroup adds a PodGroup. The claims of groups that are not known are those of single pods.
+// SetGroup adds a PodGroup. If the group of a pod is unknown, its claims are those of a single pod.
 func (r *Resolver) SetGroup(group *schedulingapi.PodGroup) { r.groups[keyOf(group)] = group }
 
 // Claim returns a claim, nil if there is none of that name.
@@ -141,9 +142,9 @@ type Missing struct { //nolint:errname // named after what is missing
 // Error implements error.
 func (m *Missing) Error() string { return fmt.Sprintf("%s %s does not exist", m.Kind, m.Key) }
 
-// Resolve returns the claim behind an entry of a pod's spec as it is, or else as it will be made from
-// its template. It is nil, without an error, if the pod's status says that no claim is needed. A
-// *Missing error names what does not exist.
+// Resolve returns the claim behind an entry of a pod's spec, or the claim that will be made from its template.
+// It is nil without an error if the pod's status says that no claim is needed. A *Missing error names the
+// object that does not exist.
 func (r *Resolver) Resolve(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*resourceapi.ResourceClaim, error) {
 	if status := claimStatus(pod, podClaim.Name); status != nil && status.ResourceClaimName == nil {
 		return nil, nil
@@ -169,8 +170,8 @@ func (r *Resolver) Resolve(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*
 	return r.generate(template, pod, podClaim.Name), nil
 }
 
-// Key names the claim behind an entry of the pod's spec: the one named there, the one that the
-// pod's status names, one that was made for the pod, or the one that will be.
+// Key is the key of the claim behind an entry of the pod's spec. It is the claim that the entry or the pod's
+// status names, one that was made for the pod, or the one that will be.
 func (r *Resolver) Key(pod *corev1.Pod, podClaim corev1.PodResourceClaim) types.NamespacedName {
 	key := types.NamespacedName{Namespace: pod.Namespace}
 	if podClaim.ResourceClaimName != nil {
@@ -184,15 +185,15 @@ func (r *Resolver) Key(pod *corev1.Pod, podClaim corev1.PodResourceClaim) types.
 	if group := r.Group(pod, podClaim); group != nil {
 		return r.groupClaimKey(group, podClaim.Name)
 	}
-	if made, found := r.madeFor(madeFor{"Pod", keyOf(pod), podClaim.Name}); found && r.ownedBy(r.Claim(made), pod) {
+	if made, found := r.claimFor(purpose{"Pod", keyOf(pod), podClaim.Name}); found && r.ownedBy(r.Claim(made), pod) {
 		return made
 	}
 	key.Name = generatedName(pod, podClaim.Name)
 	return key
 }
 
-// madeFor is the entry in the spec of a Pod or PodGroup that a claim was made for.
-type madeFor struct {
+// purpose is an entry in the spec of a Pod or PodGroup, for which a claim was made.
+type purpose struct {
 	kind     string
 	owner    types.NamespacedName
 	podClaim string
@@ -207,7 +208,7 @@ func claimStatus(pod *corev1.Pod, podClaimName string) *corev1.PodResourceClaimS
 	return nil
 }
 
-// ownedBy is as strict as the input allows: pods in files often have no UID.
+// ownedBy does not compare UIDs if the pod has none, as pods in files often do.
 func (r *Resolver) ownedBy(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	return owner != nil && owner.Kind == "Pod" && owner.Name == pod.Name &&

@@ -9,8 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// ApplyTaintRules returns the slices with the taints of the rules added to the
-// devices they select. Slices that no rule touches are returned as they are.
+// ApplyTaintRules returns the slices with the taints of the rules added to the devices that they select. Other
+// slices are returned unchanged.
 func ApplyTaintRules(all []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) []*resourceapi.ResourceSlice {
 	if len(rules) == 0 {
 		return all
@@ -26,8 +26,8 @@ func ApplyTaintRules(all []*resourceapi.ResourceSlice, rules []*resourceapi.Devi
 	return patched
 }
 
-// selectsSlice reports whether the rule can concern devices of the slice. Without a
-// selector a rule selects nothing.
+// selectsSlice reports whether the rule can select devices of the slice. A rule without a selector selects
+// nothing.
 func selectsSlice(s *resourceapi.DeviceTaintSelector, slice *resourceapi.ResourceSlice) bool {
 	return s != nil &&
 		(s.Driver == nil || *s.Driver == slice.Spec.Driver) &&

@@ -31,7 +31,7 @@ type Amount struct {
 	lo uint64
 }
 
-// Limit is 2^116 nano units, more than 8·10^25 units. Sums of 2^11 amounts up to it are exact.
+// Limit is 2^116 nano units, more than 8·10^25 units. Sums of up to 2^11 amounts within ±Limit are exact.
 var Limit = Amount{hi: 1 << (LimitBits - 64)}
 
 // LimitBits is the position of the only bit of Limit.
@@ -65,8 +65,8 @@ func (a Amount) Cmp(b Amount) int {
 	return cmp.Compare(a.lo, b.lo)
 }
 
-// Floor returns the largest multiple of step that is not above a. Neither is negative, and step is
-// not zero.
+// Floor returns the largest multiple of step that is not above a. a must not be negative, and step must be
+// positive.
 func (a Amount) Floor(step Amount) Amount {
 	rest := a.Big()
 	return a.Sub(OfBig(rest.Mod(rest, step.Big())))
@@ -74,7 +74,7 @@ func (a Amount) Floor(step Amount) Amount {
 
 var lowWord = new(big.Int).SetUint64(math.MaxUint64)
 
-// OfBig returns an Amount of n nano units, of which the magnitude is less than 2^127.
+// OfBig returns an Amount of n nano units. The magnitude of n must be less than 2^127.
 func OfBig(n *big.Int) Amount {
 	return Amount{hi: new(big.Int).Rsh(n, 64).Int64(), lo: new(big.Int).And(n, lowWord).Uint64()}
 }
@@ -105,13 +105,13 @@ func (a Amount) IsZero() bool { return a == Amount{} }
 // Nano returns an Amount of n nano units.
 func Nano(n int64) Amount { return Amount{hi: n >> 63, lo: uint64(n)} }
 
-// String returns the amount in units, with as many decimal places as it takes.
+// String returns the amount in units, with as many decimal places as necessary.
 func (a Amount) String() string {
 	text := new(big.Rat).SetFrac(a.Big(), big.NewInt(1_000_000_000)).FloatString(9)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// AppendKey appends 16 bytes that are equal for equal amounts only.
+// AppendKey appends 16 bytes that are unique to the amount.
 func (a Amount) AppendKey(to []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(to, uint64(a.hi)), a.lo)
 }

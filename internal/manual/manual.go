@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manual has the hidden command by which each program writes its manual pages.
+// Package manual has the hidden command with which each program writes its manual pages.
 package manual
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// NewCommand returns a command "man FOLDER", which writes a page for the root of its tree and for each
-// command below it. The pages depend on the commands only.
+// NewCommand returns a command "man FOLDER", which writes a page for the root command and each command below
+// it. Nothing else, such as the date, affects the pages.
 func NewCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",

@@ -3,12 +3,12 @@
 
 package memo
 
-// Bounds limit what is remembered from one question to the next.
+// Bounds limits what is cached between questions.
 type Bounds struct {
-	// Off has nothing remembered.
+	// Off disables the caches.
 	Off bool
-	// Results are those of expressions, Selections what selectors say of shapes of devices.
+	// Results bounds the results of expressions, Selections the selections of eligibility.
 	Results, Selections int
-	// Problems are the kinds of problems that have answers of nodes, Answers how many each of them has.
+	// Problems bounds the equivalence classes of problems with answers, Answers the answers of each.
 	Problems, Answers int
 }

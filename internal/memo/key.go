@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memo has small memories that many goroutines share: bounded, and read without a lock.
+// Package memo has small caches that many goroutines share: bounded, and mostly read without a lock.
 package memo
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// Key is bytes that are equal for what is alike. What is appended says where it ends, so that
-// different sequences are different bytes.
+// Key is a byte string that identifies content. Each method writes a self-delimiting value, so that different
+// sequences of values give different keys.
 type Key struct{ Bytes []byte }
 
-// KeySize is room for most keys.
+// KeySize is enough for most keys.
 const KeySize = 256
 
-// NewKey returns a key with room.
+// NewKey returns an empty key with a capacity of KeySize.
 func NewKey() Key { return Key{Bytes: make([]byte, 0, KeySize)} }
 
 // Number appends a number that is not negative.

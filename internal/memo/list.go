@@ -5,20 +5,20 @@ package memo
 
 import "sync/atomic"
 
-// List is what is noted of one object, by key. It is bounded and safe for concurrent use:
-// an immutable list, newest first, that is read without a lock.
+// List caches values for one object, by key. It is bounded and safe for concurrent use: an immutable linked
+// list, newest first, that is read without a lock.
 type List[K comparable, V any] struct {
-	head atomic.Pointer[note[K, V]]
+	head atomic.Pointer[listNode[K, V]]
 }
 
-type note[K comparable, V any] struct {
+type listNode[K comparable, V any] struct {
 	key    K
 	value  V
-	next   *note[K, V]
+	next   *listNode[K, V]
 	length int
 }
 
-// Get returns what was noted.
+// Get returns the cached value of a key.
 func (l *List[K, V]) Get(key K) (value V, known bool) {
 	for n := l.head.Load(); n != nil; n = n.next {
 		if n.key == key {
@@ -28,11 +28,11 @@ func (l *List[K, V]) Get(key K) (value V, known bool) {
 	return value, false
 }
 
-// Add puts a note in front. With as many as most before it, these are forgotten. Who loses a
-// race looks again next time.
+// Add puts a value in front. If the list has most values already, they are dropped. A concurrent Add may win;
+// then the value is not cached.
 func (l *List[K, V]) Add(key K, value V, most int) {
 	head := l.head.Load()
-	made := &note[K, V]{key: key, value: value, next: head, length: 1}
+	made := &listNode[K, V]{key: key, value: value, next: head, length: 1}
 	if head != nil {
 		made.length = head.length + 1
 	}

@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// Map is what is remembered by key. It is bounded and safe for concurrent use; reading takes no lock. The zero value is empty.
+// Map caches values by key. It is bounded and safe for concurrent use; reading takes no lock. The zero value is
+// empty.
 type Map[K comparable, V any] struct {
 	kept sync.Map
 	size atomic.Int64
 }
 
-// Get returns what is remembered.
+// Get returns the cached value of a key.
 func (m *Map[K, V]) Get(key K) (value V, known bool) {
 	found, known := m.kept.Load(key)
 	if !known {
@@ -23,7 +24,8 @@ func (m *Map[K, V]) Get(key K) (value V, known bool) {
 	return found.(V), true
 }
 
-// Add remembers a value. With as many as most before it, these are forgotten; with none at all, nothing is remembered.
+// Add caches a value. If the map has most values already, they are dropped. With most zero or less, nothing is
+// cached.
 func (m *Map[K, V]) Add(key K, value V, most int) {
 	if most <= 0 {
 		return
@@ -36,7 +38,7 @@ func (m *Map[K, V]) Add(key K, value V, most int) {
 	m.kept.Store(key, value)
 }
 
-// All visits what is remembered.
+// All visits the cached values.
 func (m *Map[K, V]) All(yield func(K, V) bool) {
 	m.kept.Range(func(key, value any) bool { return yield(key.(K), value.(V)) })
 }

@@ -5,14 +5,14 @@ package memo
 
 import "sync"
 
-// Numbers numbers texts, from 1. It is bounded and safe for concurrent use.
+// Numbers assigns numbers to texts, from 1. It is bounded and safe for concurrent use.
 type Numbers struct {
 	mu    sync.Mutex
 	known map[string]uint32
 	last  uint32
 }
 
-// Of returns the number of a text. Once as many as most have one, others get 0.
+// Of returns the number of a text. Once most texts have a number, new texts get 0.
 func (n *Numbers) Of(text []byte, most int) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -27,8 +27,8 @@ func (n *Numbers) Of(text []byte, most int) uint32 {
 	return n.last
 }
 
-// Again is Of, but forgets all texts instead, and goes on. No number is given twice: what was
-// noted under a forgotten one is merely not found.
+// Again is like Of, but when it is full it drops all texts and continues with higher numbers. No number is
+// assigned twice, so what was cached under an old one is never found again.
 func (n *Numbers) Again(text []byte, most int) uint32 {
 	for {
 		if number := n.Of(text, most); number != 0 {
@@ -40,7 +40,7 @@ func (n *Numbers) Again(text []byte, most int) uint32 {
 	}
 }
 
-// Full reports whether as many as most have a number.
+// Full reports whether most texts have a number.
 func (n *Numbers) Full(most int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -20,26 +20,24 @@ const nano = 9
 // nanoPerUnit is how many of an Amount's units make one of a Quantity's.
 const nanoPerUnit = 1_000_000_000
 
-// Amount converts q exactly as long as q has no more than nine decimal
-// places, which holds for every quantity that was parsed, and lies within
-// ±amount.Limit, see InRange.
-// What is finer is rounded away from zero, as parsing does; what is larger becomes
-// the limit or its negative. The time it takes does not depend on q's exponent. q is
-// not modified.
+// Amount converts q. The result is exact if q has no more than nine decimal places, which holds for every
+// parsed quantity, and lies within ±amount.Limit, see InRange. Finer values are rounded away from zero, as
+// parsing does. Larger values become the limit or its negative. The time does not depend on the exponent of q.
+// q is not modified.
 func Amount(q resource.Quantity) amount.Amount {
-	// Quantity multiplies step by step up to its exponent, even zero.
+	// Quantity multiplies step by step up to its exponent, even for zero.
 	if q.IsZero() {
 		return amount.Amount{}
 	}
 	if units, ok := q.AsInt64(); ok {
 		return fromUnits(units)
 	}
-	// AsDec returns a Dec which q may share with the caller: read only.
+	// AsDec returns a Dec that q may share with the caller: read only.
 	return fromDec(q.AsDec())
 }
 
-// InRange reports whether a quantity is less than the limit, so that its Amount is exact but for
-// rounding to nano units.
+// InRange reports whether a quantity is within ±amount.Limit, so that its Amount is exact except for rounding
+// to nano units.
 func InRange(q resource.Quantity) bool {
 	a := Amount(q)
 	return a.Cmp(amount.Limit) < 0 && a.Cmp(amount.Amount{}.Sub(amount.Limit)) > 0
@@ -48,7 +46,7 @@ func InRange(q resource.Quantity) bool {
 func fromUnits(units int64) amount.Amount {
 	hi, lo := bits.Mul64(uint64(units), nanoPerUnit)
 	if units < 0 {
-		hi -= nanoPerUnit // 2^64 were added to the units
+		hi -= nanoPerUnit // uint64(units) added 2^64 to the units
 	}
 	return amount.Of(int64(hi), lo)
 }
@@ -58,7 +56,7 @@ func fromDec(d *inf.Dec) amount.Amount {
 	scale, digits := int64(d.Scale()), decimalDigits(d.UnscaledBig())
 	switch {
 	case digits-scale > 27:
-		// At least 10^26 units, so out of range, whatever the exponent.
+		// At least 10^26 units, so it is out of range, whatever the exponent.
 		return signed(amount.Limit, sign)
 	case digits-scale < -nano:
 		return signed(amount.Nano(1), sign)
@@ -82,7 +80,7 @@ func signed(a amount.Amount, sign int) amount.Amount {
 	return a
 }
 
-// Of returns an amount as a quantity of the given format. Converting it back gives the amount.
+// Of returns an amount as a quantity of the format. Converting it back gives the same amount.
 func Of(a amount.Amount, format resource.Format) resource.Quantity {
 	high, lo := signed(a, a.Sign()).Words()
 	hi := uint64(high)

@@ -16,34 +16,37 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// turnBack places one pod after the other and turns back: first to devices of the node where the last pod took one that other nodes can
-// reach, too, then to other devices in place of those that it took, then to its later nodes and alternatives, and so on with
-// the pods before. It is for devices that several nodes can reach, where the pods of one node are no problem by
-// themselves, for admin access, which keeps nothing from other pods, and for groups that may leave out some of the pods that share a claim.
-func (a *asker) turnBack() ([]Place, error) {
-	t := &turning{asker: a, places: a.unplaced(), best: a.unplaced(), end: min(a.Budget, a.spent+turnSteps)}
+// backtrack places one pod after the other, with backtracking. For each way to place a pod it tries, in this
+// order: the first devices; without the devices that several nodes can reach, if the pod got one; and without
+// each of the devices that it got. Then it continues with later nodes and alternatives, and with the pods
+// before.
+//
+// It is for devices that several nodes can reach, where the pods of a node do not form a separate problem. It is also for admin access, which excludes no other pods. And it is for groups that may leave out some of
+// the pods that share a claim.
+func (a *asker) backtrack() ([]Place, error) {
+	t := &backtracker{asker: a, places: a.unplaced(), best: a.unplaced(), limit: min(a.Budget, a.spent+backtrackSteps)}
 	for i := range a.Pods {
 		t.choices = append(t.choices, a.choices([]int{i}))
 	}
-	w := &walk{asker: a, state: a.State, on: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
+	w := &walk{asker: a, state: a.State, podsOn: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
 	_, err := t.withCommon().pod(0, w, 0)
 	return t.best, err
 }
 
-type turning struct {
+type backtracker struct {
 	*asker
 	choices [][]choice
 	places  []Place
 	best    []Place
 	most    int
-	// end is what may be spent.
-	end int64
+	// limit bounds asker.spent.
+	limit int64
 	// common are the devices that several nodes may reach.
 	common []resourceapi.DeviceRequestAllocationResult
 }
 
-// withCommon finds the devices that several nodes may reach, but for those that allow several allocations.
-func (t *turning) withCommon() *turning {
+// withCommon finds the devices that several nodes may reach, without those that allow several allocations.
+func (t *backtracker) withCommon() *backtracker {
 	for pool := range t.State.Snapshot().Pools() {
 		usage := t.State.Pool(pool)
 		for device := range pool.Devices() {
@@ -55,8 +58,8 @@ func (t *turning) withCommon() *turning {
 	return t
 }
 
-// hasCommon reports whether claims have one of these devices.
-func (t *turning) hasCommon(claims []*resourceapi.ResourceClaim) bool {
+// hasCommon reports whether claims have one of the common devices.
+func (t *backtracker) hasCommon(claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
 		return slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
 			return slices.ContainsFunc(t.common, func(c resourceapi.DeviceRequestAllocationResult) bool {
@@ -66,21 +69,21 @@ func (t *turning) hasCommon(claims []*resourceapi.ResourceClaim) bool {
 	})
 }
 
-// pod places the pods from the given one on. It is true if as many as are needed have a place.
-func (t *turning) pod(i int, w *walk, placed int) (bool, error) {
+// pod places the pods from i on. It is true if as many as needed have a place.
+func (t *backtracker) pod(i int, w *walk, placed int) (bool, error) {
 	if placed > t.most {
 		t.most, t.best = placed, slices.Clone(t.places)
 	}
-	if i == len(t.Pods) || t.spent > t.end || placed+len(t.Pods)-i < t.Min {
+	if i == len(t.Pods) || t.spent > t.limit || placed+len(t.Pods)-i < t.Min {
 		return placed >= t.Min, nil
 	}
 	for c := range t.choices[i] {
 		for n := range t.Nodes {
 			v := t.variant(i, n)
-			if v < 0 || !t.Room(n, append(slices.Clip(w.on[n]), i)) {
+			if v < 0 || !t.Room(n, append(slices.Clip(w.podsOn[n]), i)) {
 				continue
 			}
-			try := turn{pod: i, node: n, variant: v, choice: c, placed: placed}
+			try := attempt{pod: i, node: n, variant: v, choice: c, placed: placed}
 			claims, done, err := t.place(try, w, nil)
 			if err == nil && !done && t.hasCommon(claims) {
 				_, done, err = t.place(try, w, t.common)
@@ -97,20 +100,20 @@ func (t *turning) pod(i int, w *walk, placed int) (bool, error) {
 	return t.pod(i+1, w, placed)
 }
 
-// turn is one way to place a pod, when so many others are placed.
-type turn struct{ pod, node, variant, choice, placed int }
+// attempt is one way to place a pod. placed is the number of pods placed before.
+type attempt struct{ pod, node, variant, choice, placed int }
 
 const (
-	// mostWithheld is how many devices are kept from a pod at once.
+	// mostWithheld is how many devices are withheld from a pod at once, one after the other.
 	mostWithheld = 2
-	// turnCost is in steps what it costs to place a pod in one more way.
-	turnCost = 20
-	// turnSteps is what may be spent on that. It is no proof then.
-	turnSteps = 100_000
+	// attemptCost is the cost of placing a pod in one more way, in steps.
+	attemptCost = 20
+	// backtrackSteps bounds the steps of backtrack. If they are spent, its result is no proof.
+	backtrackSteps = 100_000
 )
 
-// others places a pod with other devices than those that it was given: without each of these in turn.
-func (t *turning) others(try turn, w *walk, given []*resourceapi.ResourceClaim, withheld []resourceapi.DeviceRequestAllocationResult) (bool, error) {
+// others places a pod without each of the devices that it was given, in turn.
+func (t *backtracker) others(try attempt, w *walk, given []*resourceapi.ResourceClaim, withheld []resourceapi.DeviceRequestAllocationResult) (bool, error) {
 	if len(withheld) == mostWithheld {
 		return false, nil
 	}
@@ -121,7 +124,7 @@ func (t *turning) others(try turn, w *walk, given []*resourceapi.ResourceClaim, 
 			}
 			longer := append(slices.Clip(withheld), resourceapi.DeviceRequestAllocationResult{Driver: result.Driver, Pool: result.Pool, Device: result.Device})
 			claims, done, err := t.place(try, w, longer)
-			if err == nil && !done && t.spent <= t.end {
+			if err == nil && !done && t.spent <= t.limit {
 				done, err = t.others(try, w, claims, longer)
 			}
 			if done || err != nil {
@@ -132,15 +135,16 @@ func (t *turning) others(try turn, w *walk, given []*resourceapi.ResourceClaim, 
 	return false, nil
 }
 
-// place puts a pod on a node if it fits without some devices, and then the pods after it. It returns what the pod was given.
-func (t *turning) place(try turn, w *walk, withheld []resourceapi.DeviceRequestAllocationResult) (claims []*resourceapi.ResourceClaim, done bool, err error) {
-	t.spent += turnCost
-	next := &walk{asker: t.asker, state: w.state, on: slices.Clone(w.on), reach: maps.Clone(w.reach)}
-	next.on[try.node] = slices.Clip(next.on[try.node])
+// place puts a pod on a node if it fits without the withheld devices, and then the pods after it. It returns
+// the pod's claims.
+func (t *backtracker) place(try attempt, w *walk, withheld []resourceapi.DeviceRequestAllocationResult) (claims []*resourceapi.ResourceClaim, done bool, err error) {
+	t.spent += attemptCost
+	next := &walk{asker: t.asker, state: w.state, podsOn: slices.Clone(w.podsOn), reach: maps.Clone(w.reach)}
+	next.podsOn[try.node] = slices.Clip(next.podsOn[try.node])
 	if len(withheld) > 0 {
-		next.seen = withheldFrom(w.state, withheld)
+		next.searchState = withheldFrom(w.state, withheld)
 	}
-	key := "" // what is asked for depends on which shared claims are allocated
+	key := "" // the problem depends on which shared claims are allocated
 	if len(t.units) == len(t.Pods) {
 		key = fmt.Sprint("turn ", try.pod, " ", try.variant, " ", try.choice)
 	}
@@ -153,7 +157,7 @@ func (t *turning) place(try turn, w *walk, withheld []resourceapi.DeviceRequestA
 	return claims, done, err
 }
 
-// withheldFrom is a state in which no request gets some devices, though they take nothing of counters.
+// withheldFrom returns a state in which no request gets some devices, though they take nothing of counters.
 func withheldFrom(state *pools.State, devices []resourceapi.DeviceRequestAllocationResult) *pools.State {
 	s := (*cluster.State)(state)
 	var changed []*pool.Usage
