@@ -16,13 +16,16 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// KueueExtended is what kueue counts for the extended resources of a pod of which DeviceClasses say that devices stand for them
-// (spec.extendedResourceName), before there is a claim: under the name of the mapping of the class, or else under their own. Containers count
-// together, init containers the largest of them, and of both the larger. What the claim takes that kube-scheduler makes for them is
-// Cluster.Of of podclaims.ExtendedClaim with the requests of podclaims.AllExtendedRequests.
+// KueueExtended is what kueue counts for the extended resources of a pod, before a claim exists. It covers the
+// resources that DeviceClasses serve with devices (spec.extendedResourceName). Each counts under the name of
+// the mapping of its class, or else under its own name. The requests of containers are added up; of init
+// containers the largest counts, and the larger of both is charged.
 //
-// The error names a resource whose class has a mapping with sources, which kueue says no to, or of which a container asks for a part, or
-// all ask for more than an int64 holds.
+// Cluster.Of counts the claim that kube-scheduler makes for these resources: see podclaims.ExtendedClaim and
+// podclaims.AllExtendedRequests.
+//
+// An error names the resource. Its class has a mapping with sources, which kueue refuses, or a container asks
+// for a fraction, or the sum exceeds an int64.
 func KueueExtended(spec *corev1.PodSpec, classes []*resourceapi.DeviceClass, mappings []Mapping) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
 	if spec == nil {
@@ -74,7 +77,7 @@ func KueueExtended(spec *corev1.PodSpec, classes []*resourceapi.DeviceClass, map
 	return list, nil
 }
 
-// asked are the extended resources of a container, without those of which it asks for nothing.
+// asked returns the extended resources of a container that are above zero.
 func asked(container *corev1.Container) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for name, quantity := range container.Resources.Requests {
@@ -85,7 +88,7 @@ func asked(container *corev1.Container) corev1.ResourceList {
 	return list
 }
 
-// largestAsked are the largest amounts that one of some containers asks for.
+// largestAsked returns, for each extended resource, the largest amount that any container asks for.
 func largestAsked(containers []corev1.Container) corev1.ResourceList {
 	largest := corev1.ResourceList{}
 	for i := range containers {

@@ -20,19 +20,22 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Kueue is what kueue 0.20 counts for a claim that is made from a template, with mappings as its configuration has them
-// (deviceClassMappings): devices by count, or for each source the count times the largest amount that a device of the cluster has which matches
-// the request, whatever node it is on. Devices of pools that are incomplete are left out. Devices in use, or with a taint, are not.
+// Kueue is what kueue 0.20 counts for a claim that is made from a template. The mappings are as in its
+// configuration (deviceClassMappings). A mapping without sources counts devices. Each source counts the number
+// of devices times the largest amount of any device that matches the request, on any node. Incomplete pools are
+// left out; devices in use or with taints are not.
 //
-// It differs from what is taken (see Cluster.Of) in these ways. Devices that are smaller than the largest that matches count as the
-// largest. Of a device that is not shared, a capacity that is asked for counts as much as is asked for, though all of the device is taken. Of a device
-// that draws on several counter sets, only the largest amount counts.
+// The result differs from what an allocation takes (see Cluster.Of). Smaller matching devices count as the
+// largest. Of a device that is not shareable, a capacity counts with the requested amount, though the claim
+// takes all of it. Of a device that draws on several counter sets, only the largest amount counts.
 //
-// The error says what kueue says no to: firstAvailable and allocationMode All, a class without a mapping, and less devices that
-// match than there have to be. Requests with selectors need a device each that no other one of them has, of any pool: kueue gives
-// devices in the order in which it lists them and does not go back, which is here the order of drivers, pools and slices by name. Whether devices match
-// requests without selectors is looked at for sources only. Requests with admin access count nothing; kueue 0.19 says no to them. Of
-// several mappings of a class the first gives the name, and all give sources.
+// Errors are what kueue refuses: firstAvailable and allocationMode All, a class without a mapping, and fewer
+// matching devices than requested. Requests with selectors need different devices, of any pool. kueue chooses
+// them in the order in which it lists devices, without backtracking; here that is the order of drivers, pools
+// and slices by name. Requests without selectors need matching devices only if there are sources.
+//
+// Requests with admin access count nothing; kueue 0.19 refuses them. If a class has several mappings, the first
+// gives the name, and all give sources.
 func (c *Cluster) Kueue(ctx context.Context, spec *resourceapi.ResourceClaimSpec, mappings []Mapping) (corev1.ResourceList, error) {
 	counted, err := c.compile(mappings)
 	if err != nil {
@@ -54,13 +57,14 @@ func (c *Cluster) Kueue(ctx context.Context, spec *resourceapi.ResourceClaimSpec
 	return list, nil
 }
 
-// kueueMatches reports requests with selectors for which there are too few devices, whatever is counted of them.
+// kueueMatches returns an error for a request with selectors that too few devices match, whatever the mappings
+// count.
 func (c *Cluster) kueueMatches(ctx context.Context, spec *resourceapi.ResourceClaimSpec, mappings []mapping) error {
 	var list []pools.Pool
 	given := make(map[int]bool) // by position in all pools
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
-		if !selective(r) {
+		if !hasSelectors(r) {
 			continue
 		}
 		if list == nil {
@@ -73,18 +77,18 @@ func (c *Cluster) kueueMatches(ctx context.Context, spec *resourceapi.ResourceCl
 	return nil
 }
 
-// selective reports whether a request is one of which kueue wants to see that devices match.
-func selective(r *resourceapi.DeviceRequest) bool {
+// hasSelectors reports whether kueue checks that devices match a request.
+func hasSelectors(r *resourceapi.DeviceRequest) bool {
 	return r.Exactly != nil && slices.ContainsFunc(r.Exactly.Selectors, func(s resourceapi.DeviceSelector) bool { return s.CEL != nil })
 }
 
-// kueuePools are the pools in which kueue looks for devices: those of the drivers of all sources of the classes, if all classes have
-// sources, in the order of the requests. Otherwise it looks in all pools.
+// kueuePools are the pools in which kueue looks for devices. If all classes have sources, they are those of the
+// sources' drivers, in the order of the requests. Otherwise they are all pools.
 func (c *Cluster) kueuePools(spec *resourceapi.ResourceClaimSpec, mappings []mapping) []pools.Pool {
 	var drivers []string
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
-		if !selective(r) {
+		if !hasSelectors(r) {
 			continue
 		}
 		sources := sourcesOf(r.Exactly.DeviceClassName, mappings)
@@ -107,7 +111,7 @@ func (c *Cluster) kueuePools(spec *resourceapi.ResourceClaimSpec, mappings []map
 	return list
 }
 
-// sourcesOf are the drivers of the sources of a class.
+// sourcesOf returns the drivers of the sources of a class.
 func sourcesOf(class string, mappings []mapping) (drivers []string) {
 	for k := range mappings {
 		if !slices.Contains(mappings[k].Classes, class) {
@@ -120,7 +124,7 @@ func sourcesOf(class string, mappings []mapping) (drivers []string) {
 	return drivers
 }
 
-// kueueGive gives a request the first devices of some pools that match it and are not given to another one.
+// kueueGive gives a request the first matching devices of some pools that no other request has.
 func (c *Cluster) kueueGive(ctx context.Context, e *resourceapi.ExactDeviceRequest, list []pools.Pool, given map[int]bool) error {
 	class, err := c.classes.Get(e.DeviceClassName)
 	if err != nil {
@@ -155,7 +159,7 @@ func (c *Cluster) kueueGive(ctx context.Context, e *resourceapi.ExactDeviceReque
 	return nil
 }
 
-// kueueRequest adds what a request counts.
+// kueueRequest adds what a request counts to the list.
 func (c *Cluster) kueueRequest(ctx context.Context, r *resourceapi.DeviceRequest, mappings []mapping, list corev1.ResourceList) error {
 	e := r.Exactly
 	switch {
@@ -185,7 +189,7 @@ func (c *Cluster) kueueRequest(ctx context.Context, r *resourceapi.DeviceRequest
 			}
 			to := mappings[k].Resource
 			if mappings[k].Sources[j].Capacity != "" {
-				to = name // as kueue has it
+				to = name // kueue uses the name of the first mapping here
 			}
 			addTo(list, to, times(most, max(1, e.Count)))
 		}
@@ -199,7 +203,7 @@ func (c *Cluster) kueueRequest(ctx context.Context, r *resourceapi.DeviceRequest
 	return nil
 }
 
-// largest is the largest amount of a source that a device has which matches a request.
+// largest is the largest amount of a source among the devices that match a request.
 func (c *Cluster) largest(ctx context.Context, e *resourceapi.ExactDeviceRequest, m *mapping, source int) (int64, error) {
 	class, err := c.classes.Get(e.DeviceClassName)
 	if err != nil {
@@ -272,7 +276,8 @@ func matchAll(ctx context.Context, selectors []*cel.Program, pool pools.Pool, de
 	return true, nil
 }
 
-// amounts are what a device has of a source, in whole units, and whether the device can give so much by its request policy.
+// amounts yields what a device has of a source, in whole units, and whether its request policy permits that
+// amount.
 func (s *Source) amounts(e *resourceapi.ExactDeviceRequest, device *resourceapi.Device) iter.Seq2[int64, bool] {
 	return func(yield func(int64, bool) bool) {
 		for _, consumption := range device.ConsumesCounters {
@@ -298,7 +303,8 @@ func (s *Source) amounts(e *resourceapi.ExactDeviceRequest, device *resourceapi.
 	}
 }
 
-// rounded is an amount that a device gives at least, in whole units as kueue rounds, and whether its policy permits it.
+// rounded rounds a requested amount up as the request policy says, in whole units as kueue does. It is false if
+// the policy does not permit the amount.
 func rounded(base resource.Quantity, policy *resourceapi.CapacityRequestPolicy) (int64, bool) {
 	value := wholeUnits(base)
 	switch {
@@ -319,7 +325,7 @@ func rounded(base resource.Quantity, policy *resourceapi.CapacityRequestPolicy) 
 		value = max(value, low)
 		if r.Step != nil && wholeUnits(*r.Step) > 0 {
 			step := wholeUnits(*r.Step)
-			if over := uint64(value) - uint64(low); over%uint64(step) != 0 { // above zero, and no more than all numbers
+			if over := uint64(value) - uint64(low); over%uint64(step) != 0 { // value >= low; the difference may exceed an int64
 				value = plus(low, times(int64(min(over/uint64(step), math.MaxInt64-1))+1, step))
 			}
 		}
@@ -327,7 +333,7 @@ func rounded(base resource.Quantity, policy *resourceapi.CapacityRequestPolicy) 
 	return value, r.Max == nil || value <= wholeUnits(*r.Max)
 }
 
-// wholeUnits rounds up to whole units, and to what an int64 holds.
+// wholeUnits rounds up to whole units, and clamps to an int64.
 func wholeUnits(q resource.Quantity) int64 {
 	switch {
 	case q.CmpInt64(math.MaxInt64) > 0:
@@ -338,7 +344,7 @@ func wholeUnits(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// times multiplies numbers that are not below zero, up to the largest one.
+// times multiplies non-negative numbers, and saturates.
 func times(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64/b {
 		return math.MaxInt64
@@ -346,13 +352,13 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// addTo adds to a resource of a list, up to the largest number.
+// addTo adds to a resource of a list, and saturates.
 func addTo(list corev1.ResourceList, name corev1.ResourceName, n int64) {
 	before := list[name]
 	list[name] = *resource.NewQuantity(plus(wholeUnits(before), n), resource.DecimalSI)
 }
 
-// plus adds, up to the largest number.
+// plus adds, and saturates.
 func plus(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
