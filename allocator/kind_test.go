@@ -66,7 +66,7 @@ func text(c allocator.Candidate, name resourceapi.FullyQualifiedName) string {
 	return ptr.Deref(value.StringValue, "")
 }
 
-// uncached is a policy that does not say what it reads.
+// forgetful is a policy that does not say what it reads.
 type forgetful struct{ policy allocator.Policy }
 
 func (f forgetful) Before(a, b allocator.Candidate) bool { return f.policy.Before(a, b) }

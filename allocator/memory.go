@@ -66,8 +66,7 @@ type Memory struct {
 	parts    *lru.Cache // by partKey
 }
 
-// maxParts is for how many combinations of features and policy a Memory keeps parts. It evicts the least
-// recently used.
+// maxParts bounds the parts of a Memory, which evicts the least recently used one.
 const maxParts = 16
 
 // NewMemory returns an empty Memory.
@@ -100,7 +99,7 @@ type part struct {
 }
 
 // part returns the part for a key, made if it is missing. Reads are the attributes that the policy reads. A
-// policy whose type is not comparable gets a part of its own.
+// policy that is not comparable gets a separate part.
 func (m *Memory) part(key partKey, reads *alike.Reads) *part {
 	shared := key.policy == nil || reflect.ValueOf(key.policy).Comparable()
 	m.mu.Lock()

@@ -192,8 +192,8 @@ type Missed struct {
 	Rank int
 	// Claim is the position of the claim in the Problem, -1 for a preference across claims.
 	Claim int
-	// MatchAttribute is the attribute of which the devices have no common value. Requests are those that the
-	// preference names, empty for all.
+	// MatchAttribute is the attribute in which the devices do not agree. Requests are those that the preference
+	// names, empty for all.
 	MatchAttribute resourceapi.FullyQualifiedName
 	Requests       []string
 	// Undecided is set if the step budget ended the search for this preference: a solution with it may exist.

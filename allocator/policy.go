@@ -28,8 +28,8 @@ type Policy interface {
 // Remembered is a Policy with which equivalent nodes share an answer, as they do with FirstFit. Before must
 // then depend on nothing but
 //   - Shared, InUse, Fit and CompareSize of the candidates,
-//   - what the devices have of capacities, by name, policies of requests left aside,
-//   - Attribute of the candidates, of the names that Reads lists.
+//   - the amounts of the devices' capacities, by name, without their request policies,
+//   - Attribute of the candidates, for the names that Reads lists.
 //
 // So it must not read names of devices, pools, drivers or nodes, nor anything that changes with time or chance.
 // A policy that does gets answers that were computed for other nodes.

@@ -15,7 +15,7 @@ import (
 // A projection is the part of a device that an expression reads, encoded so that equal encodings mean equal
 // results. The encoding distinguishes a missing part from all present ones.
 
-// projector appends the projection onto a program's reads.
+// projector appends projections of devices for the reads of one program.
 type projector struct {
 	reads      Reads
 	attributes []lookup

@@ -104,7 +104,7 @@ func (t *backtracker) pod(i int, w *walk, placed int) (bool, error) {
 type attempt struct{ pod, node, variant, choice, placed int }
 
 const (
-	// mostWithheld is how many devices are withheld from a pod at once, one after the other.
+	// mostWithheld bounds the devices that are withheld from a pod together.
 	mostWithheld = 2
 	// attemptCost is the cost of placing a pod in one more way, in steps.
 	attemptCost = 20

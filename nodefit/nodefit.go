@@ -76,7 +76,7 @@ func Needs(pod *corev1.Pod) corev1.ResourceList {
 	var needs corev1.ResourceList
 	spec, asInSpec := &pod.Spec, isAsInSpec(pod)
 	if asInSpec && len(spec.Containers) == 1 && len(spec.InitContainers) == 0 && spec.Resources == nil && spec.Overhead == nil {
-		requests := spec.Containers[0].Resources.Requests // nothing has to be added up
+		requests := spec.Containers[0].Resources.Requests // no sum is needed
 		needs = make(corev1.ResourceList, len(requests)+1)
 		for name, quantity := range requests {
 			needs[name] = quantity.DeepCopy()

@@ -70,7 +70,7 @@ type Rejection struct {
 	Detail string `json:"detail,omitempty"`
 	// Selector is the one that the devices do not match. Nil for other reasons, and if evaluating it failed.
 	Selector *Selector `json:"selector,omitempty"`
-	// Counter is the one of which too little is left. Nil for other reasons.
+	// Counter is the counter that has too little left. Nil for other reasons.
 	Counter *Counter `json:"counter,omitempty"`
 	// Devices is the number of devices rejected for this reason.
 	Devices int `json:"devices"`

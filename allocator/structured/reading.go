@@ -40,7 +40,7 @@ func (r *reading) sum(inUse sets.Set[DeviceID], p *pool.Pool) pool.Sum {
 	r.once.Do(func() { r.readAll(inUse) })
 	driver, name, _ := p.UniqueNames(0)
 	sum := *r.at(draapi.UniqueString(driver), draapi.UniqueString(name))
-	sum[0]++ // lest it is none
+	sum[0]++ // a zero sum would mean unknown
 	return sum
 }
 

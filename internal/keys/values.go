@@ -18,7 +18,7 @@ type Values struct {
 	ids  map[shape.Value]int // positions in List, once it is long
 }
 
-// fewValues is up to how many values are searched linearly.
+// fewValues is the length up to which List is searched linearly.
 const fewValues = 16
 
 func (v *Values) append(k *memo.Key, value shape.Value) {

@@ -124,8 +124,8 @@ func exactly(sub *resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest 
 	}
 }
 
-// alternatives completes an alternative that has claim, request and name. It adds it once, or once for each
-// number of devices that it may have.
+// alternatives completes an alternative that has claim, request and name. The alternative is added once, or
+// once for each number of devices that it may have.
 func (c *compiler) alternatives(alt *Alternative, asked *resourceapi.ExactDeviceRequest) error {
 	more := c.more.Requests[alt.Name]
 	if err := c.complete(alt, asked, more); err != nil {

@@ -37,8 +37,8 @@ type Part struct {
 	Quantity     resource.Quantity
 	Taken, Total amount.Amount
 	// Step is above zero if a share may take any multiple of it instead, zero included. That is so if the
-	// request does not set the capacity, the default is zero, and the valid range starts at zero and has whole
-	// steps.
+	// request does not set the capacity and the default is zero. The valid range must start at zero, and have
+	// whole steps and no maximum.
 	Step amount.Amount
 }
 
@@ -109,7 +109,7 @@ func Consumed(f Features, asked *resourceapi.CapacityRequirements, device *resou
 	return consumed
 }
 
-// short returns the name of a capacity of which less is free than the request consumes, empty if there is none.
+// short returns the name of a capacity that has less left than the request consumes, empty if there is none.
 func (c *Consumption) short(used *pool.Usage, index pool.DeviceIndex) string {
 	if c == nil || !used.Shared(index) {
 		return ""

@@ -90,9 +90,9 @@ func includes(list []opening, o opening) bool {
 	return slices.ContainsFunc(list, func(other opening) bool { return other.request == o.request })
 }
 
-// serves is an upper bound on the number of relations that a value can go to. It looks at the last openings of
-// all relations, which need different devices, or different shares, then at the last but one, and so on.
-// Relations of which the first openings are already served have shorter lists.
+// serves is an upper bound on the number of relations that a value can go to. The last openings of all
+// relations need different devices, or different shares of them. So do the last but one, and so on. Relations
+// that are partly decided have fewer openings.
 func (c cardinality) serves(s *search, wanting [][]opening, v int32) int {
 	devices, served := c.column.having(v), c.served
 	for _, some := range wanting {

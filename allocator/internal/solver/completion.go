@@ -16,8 +16,9 @@ import (
 type completion struct {
 	// done are the requests that completion has served out of order.
 	done []bool
-	// weights estimate the size of each request. An option's weight is the largest fraction that it needs at
-	// least of what is left of any kind of resource. The request has that of its smallest option.
+	// weights estimate the size of each request. An option's weight is what it needs at least of a kind of
+	// resource, divided by what is left. The kind with the largest weight counts. The request has that of its
+	// smallest option.
 	weights []float64
 	// cheapest lists the options of each request in ascending order of weight.
 	cheapest [][]int32
@@ -109,7 +110,7 @@ func (s *search) newCompletion() *completion {
 	return c
 }
 
-// weigh is the largest fraction that an option needs at least of what is left of any kind of resource.
+// weigh returns the weight of an option, see completion.weights.
 func (s *search) weigh(o *Option, totals []float64) (most float64) {
 	for k, kind := range s.ahead.cumulatives {
 		if taken := kind.taken[o.Domain]; taken != nil && totals[k] > 0 {

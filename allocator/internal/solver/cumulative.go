@@ -26,7 +26,7 @@ type cumulative struct {
 	taken [][]amount.Amount
 }
 
-// newCumulatives returns one propagator for each kind of which some choice takes.
+// newCumulatives returns one propagator for each kind of resource that choices take.
 func (s *search) newCumulatives() []cumulative {
 	list := make([]cumulative, 0, len(s.p.KindOf))
 	for r, kind := range s.p.KindOf {
@@ -229,9 +229,9 @@ type taking struct {
 	units    int
 }
 
-// item is one number of units of a resource, with an upper bound on how often it can be taken: slots of
-// openings, and devices. opening is the last opening that was counted. If shared is set, the number of devices
-// is no bound, because of shares or admin access.
+// item is a number of units of a resource that choices may take. It can be taken at most once for each slot,
+// and once for each device. If shared is set, the number of devices is no bound, because of shares or admin
+// access. opening is the last opening whose slots were counted.
 type item struct {
 	units, slots, opening, devices int
 	shared                         bool
@@ -241,11 +241,11 @@ const (
 	// mostUnits bounds the subset sums. If more units are left of a resource, its kind is not checked. So all
 	// numbers are exact in a float64.
 	mostUnits = 4096
-	// takingsPerLook is how many takings cost as much as one check of a device.
+	// takingsPerLook is how many takings are counted at the cost of one check of a device.
 	takingsPerLook = 4
 )
 
-// newPackings returns one propagator for each kind of which choices take.
+// newPackings returns one propagator for each kind of resource that choices take.
 func (s *search) newPackings() (list []*packing) {
 	for _, kind := range s.ahead.cumulatives {
 		unit := new(big.Int)

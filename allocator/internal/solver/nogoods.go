@@ -223,7 +223,7 @@ func (n *nogoods) nameValues(s *search, column *Column) []int32 {
 	return names
 }
 
-// number returns the number of the description in part.
+// number returns the number of the description in nogoods.part.
 func (n *nogoods) number() int32 {
 	number, found := n.known[string(n.part.Bytes)]
 	if !found {

@@ -125,7 +125,7 @@ func (s *search) union() *bitset.BitSet {
 	return set
 }
 
-// covered appends the openings of which a relation covers all options.
+// covered appends the openings whose options are all covered by a relation.
 func (s *search) covered(some, open []opening, relation int32) []opening {
 	for _, o := range open {
 		if s.coversAll(o, relation) {

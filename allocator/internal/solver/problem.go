@@ -37,7 +37,7 @@ type Problem struct {
 	Claims, MostOfClaim int
 }
 
-// Device is what choosing a device takes, by whichever request.
+// Device says what choosing the device takes. It is the same for all requests.
 type Device struct {
 	// Draws are the amounts that it takes of resources, at most one for each resource. A shareable device takes
 	// them with its first share.

@@ -106,8 +106,9 @@ type kind interface {
 	admits(r *Relation, state relationState, offered []int32) bool
 	// join returns the values of the state after a device that was admitted.
 	join(state relationState, offered []int32) []int32
-	// counts and spent are what nogoods need to know of a state. Two states admit the same devices from
-	// then on if spent is equal, and counts is equal for each value of the devices that can still join.
+	// counts and spent are what nogoods need to know of a state. Two states admit the same devices from then on
+	// under two conditions. spent is equal, and counts is equal for each value of the devices that can still
+	// join.
 	counts(state relationState, value int32) worth
 	spent(state relationState) int
 	// needsCommonValue reports whether all devices need a common value. It is then one of the values of a state with
@@ -115,8 +116,7 @@ type kind interface {
 	needsCommonValue() bool
 	// needsDistinctValues reports whether no two devices may have a value in common. (assignment, cardinality)
 	needsDistinctValues() bool
-	// dependsOnOrder reports whether it matters in which order devices are admitted, one of which has these values.
-	// (symmetry)
+	// dependsOnOrder reports whether the order of devices matters, if one of them has these values. (symmetry)
 	dependsOnOrder(values []int32) bool
 }
 

@@ -39,7 +39,7 @@ const (
 	// mostTried bounds the choices that are tried of a component. Beyond it, the component is taken to serve
 	// with all its devices.
 	mostTried = 1_000
-	// mostParts bounds whole.
+	// mostParts bounds serving.whole, the number of parts of a request.
 	mostParts = 1 << 32
 	// mostServing bounds the entries of known.
 	mostServing = 1 << 14

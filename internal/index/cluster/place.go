@@ -121,7 +121,7 @@ func newPlaceCache(names int) placeCache {
 
 var placeCacheSeed = maphash.MakeSeed()
 
-// find returns the slot for a name, and the place in it if it is that of the name.
+// find returns the slot for a name, and its place, nil if it is not cached.
 func (s placeCache) find(node string) (slot *atomic.Pointer[Place], known *Place) {
 	first := int(maphash.String(placeCacheSeed, node) % uint64(len(s.slots)*chunkSize))
 	for _, i := range [...]int{first, first ^ 1} {

@@ -44,7 +44,7 @@ func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 	return b.Snapshot()
 }
 
-// Of makes a Snapshot of pools that were assembled with these gates, each with a slot of its own.
+// Of makes a Snapshot of pools that were assembled with these gates, each with a separate slot.
 func Of(gates pool.Gates, pools []*pool.Pool) *Snapshot {
 	changes := make([]change, len(pools))
 	for i, p := range pools {

@@ -13,7 +13,7 @@ import (
 
 // fingerprint identifies a set of slices, in any order. Different sets have equal fingerprints with a
 // probability of 2^-128. Nobody can construct such sets, as the seeds are secret to the process. A fingerprint
-// is made of the addresses of slices, so it is valid only as long as the slices live. Who keeps a fingerprint
+// is made of the addresses of slices, so it is valid only as long as the slices live. A holder of a fingerprint
 // must keep its slices, too.
 type fingerprint struct {
 	count int

@@ -108,8 +108,8 @@ func (m Map[K, V]) without(hash uint64, key K) Map[K, V] {
 
 func (n *node[K, V]) is(hash uint64, key K) bool { return n.hash == hash && n.key == key }
 
-// with returns n with a node added, or with the node replaced that has its key. rest are the bits of the hash
-// that are left below n.
+// with returns n with a node added. It replaces the node with the same key, if there is one. rest are the bits
+// of the hash that are left below n.
 func (n *node[K, V]) with(rest uint64, added *node[K, V]) *node[K, V] {
 	switch {
 	case n == nil:

@@ -16,8 +16,8 @@ import (
 	"github.com/dray-project/dray/internal/index/persist"
 )
 
-// Use is how a device is in use. Devices of a pool with one name have the same. The zero value is a free
-// device.
+// Use says how a device is in use. Devices of a pool with the same name have the same Use. The zero value is a
+// free device.
 type Use struct {
 	// Exclusive is set if the whole device is allocated.
 	Exclusive bool
