@@ -17,43 +17,46 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// bin is a node to put pods into: a new one of a type, or one of some real nodes that are alike. What fits is a graph: from
-// what the devices are, one more pod of a kind leads to what they are then. Pods come in the order of kinds. Resources
-// besides devices are sums.
+// bin is a node to pack pods into: a new one of a type, or one of several equivalent real nodes. What fits is a
+// graph: its vertices are the states of the devices, and an edge adds a pod of a kind. Pods are added in the
+// order of kinds. Other resources are sums.
 type bin struct {
-	// template is that of new nodes, nodes are the real ones.
+	// template is the type of new nodes. nodes are the real nodes; one of the two is set.
 	template *simulate.Template
 	nodes    []simulate.Node
 	price    float64
-	// limits are the positions of the limits that count the bin.
+	// limits are the indices in problem.caps of the limits that the bin counts towards.
 	limits []int
-	// kinds are the positions of those that fit into the empty bin as far as devices say, in order; shapes are theirs.
+	// kinds are the indices in problem.kinds of the pods that fit into the empty bin, ascending. shapes are
+	// their shapes.
 	kinds  []int
 	shapes []*simulate.Shape
-	// needs are the resources of one pod, by position in kinds, free is what there is. Resources without a limit are left out.
+	// needs are the requests of one pod, by position in kinds and by resource. free is what the empty bin has.
+	// Resources without a limit are left out.
 	needs [][]int64
 	free  []int64
-	// rooms are what devices can be, the first is the empty bin. number finds them again. next is what each is after
-	// one more pod, by position in kinds.
+	// rooms are the vertices, the first is the empty bin. number finds a vertex by its devices. next has the
+	// edges of each vertex, by position in kinds: the vertex after one more pod, unknown or unfit.
 	rooms  []simulate.Room
 	number map[simulate.RoomDevices]int32
 	next   [][]int32
-	// doubt is set if a search for devices was given up or failed. The pod then counts as one that does not fit, but a
-	// bound may not rely on that.
+	// doubt is set if a search for devices failed or ran out of budget. The pod then counts as unfit, but a
+	// lower bound must not rely on that.
 	doubt bool
-	// undecided are kinds for which that is so in the empty bin, apart those whose pods depend on other nodes.
+	// undecided are the kinds for which that happened in the empty bin. apart are the kinds whose pods depend
+	// on other nodes.
 	undecided, apart []int
-	// weights are what resources cost in the last bound, see pattern.go.
+	// weights are the best weights of resources so far, see knapsack.
 	weights []float64
 }
 
-// What next has instead of a position.
+// Special values in bin.next.
 const (
 	unknown int32 = -1 - iota
 	unfit
 )
 
-// newBin asks for each kind whether one pod of it fits into a room.
+// newBin makes a bin of a room. It asks for each kind whether one pod fits.
 func newBin(ctx context.Context, kinds []*simulate.Shape, room simulate.Room) (*bin, error) {
 	b := &bin{rooms: []simulate.Room{room}, number: map[simulate.RoomDevices]int32{room.Devices(): 0}}
 	free := room.Free()
@@ -87,7 +90,7 @@ func newBin(ctx context.Context, kinds []*simulate.Shape, room simulate.Room) (*
 
 func unasked(kinds int) []int32 { return slices.Repeat([]int32{unknown}, kinds) }
 
-// contains reports whether there is enough for one pod. The number of pods has no limit if it is not listed.
+// contains reports whether there is enough for one pod. If the number of pods is not listed, it has no limit.
 func contains(free, needs corev1.ResourceList) bool {
 	for name, need := range needs {
 		left, listed := free[name]
@@ -101,7 +104,7 @@ func contains(free, needs corev1.ResourceList) bool {
 	return true
 }
 
-// readResources keeps the resources that limit how many pods there are.
+// readResources keeps the resources that limit the number of pods.
 func (b *bin) readResources(free corev1.ResourceList, lists []corev1.ResourceList) {
 	b.needs = make([][]int64, len(lists))
 	for _, name := range slices.Sorted(maps.Keys(free)) {
@@ -116,7 +119,7 @@ func (b *bin) readResources(free corev1.ResourceList, lists []corev1.ResourceLis
 	b.weights = make([]float64, len(b.free))
 }
 
-// amountOf is an amount in the unit in which nodes are filled.
+// amountOf converts a quantity to millicores of CPU, or to units of other resources.
 func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		return q.MilliValue()
@@ -124,7 +127,7 @@ func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// binKey is equal for bins into which the same fits.
+// binKey is equal for bins into which the same pods fit.
 type binKey struct {
 	devices simulate.RoomDevices
 	rest    string
@@ -147,7 +150,8 @@ func (b *bin) key() binKey {
 	return binKey{b.rooms[0].Devices(), string(key)}
 }
 
-// after is what the devices are after one more pod of a kind, by position in kinds.
+// after returns the vertex after one more pod of a kind, which is given by its position in kinds. It is
+// negative if none fits.
 func (b *bin) after(ctx context.Context, state int32, kind int) (int32, error) {
 	if known := b.next[state][kind]; known != unknown {
 		return known, nil
@@ -173,7 +177,7 @@ func (b *bin) after(ctx context.Context, state int32, kind int) (int32, error) {
 	return found, nil
 }
 
-// holds reports whether so many pods of each kind fit, by position among all kinds.
+// holds reports whether pods fit together. Counts are by kind of the problem.
 func (b *bin) holds(ctx context.Context, counts []int) (bool, error) {
 	state := int32(0)
 	used := make([]int64, len(b.free))
@@ -200,12 +204,13 @@ func (b *bin) holds(ctx context.Context, counts []int) (bool, error) {
 	return all == total, nil
 }
 
-// available reports whether there may be one more bin, given what is left of the limits.
+// available reports whether the remaining limits allow one more bin.
 func (b *bin) available(caps []int) bool {
 	return !slices.ContainsFunc(b.limits, func(i int) bool { return caps[i] <= 0 })
 }
 
-// most is how many pods of a kind, by position in kinds, there is enough of resources for, if so many want to come.
+// most returns how many pods of a kind the resources allow, at most wanted. The kind is given by its position
+// in kinds.
 func (b *bin) most(kind, wanted int, used []int64) int {
 	for r, need := range b.needs[kind] {
 		if need > 0 {
@@ -215,7 +220,7 @@ func (b *bin) most(kind, wanted int, used []int64) int {
 	return wanted
 }
 
-// withoutDevices is what pods are worth at most if devices are never in the way.
+// withoutDevices is an upper bound of the value of a pattern that ignores devices.
 func (b *bin) withoutDevices(values []float64, demand []int) (worth float64) {
 	none := make([]int64, len(b.free))
 	for i, k := range b.kinds {

@@ -1,22 +1,23 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mix tells which new nodes to buy for pods that wait, at least cost.
+// Package mix finds the cheapest set of new nodes for waiting pods.
 //
-//	State, pods that wait ────────┐
-//	types of nodes with prices ───┼─► Find ─► Plan: new nodes with their pods, what they cost, what they cost at least
+//	State, waiting pods ──────────┐
+//	types of nodes with prices ───┼─► Find ─► Plan: new nodes with their pods, their cost, a lower bound of the cost
 //	limits, room on real nodes ───┘
 //
-// What fits on a node together is what package simulate says. A choice of such patterns in parts, by a linear programme to which
-// patterns are added as they are needed, is the bound. Whole nodes are then taken from it, and for few pods all cheaper choices are tried.
+// This is a bin packing problem. A pattern is a set of pods that fit together on one node, as package simulate
+// decides. A linear programme chooses fractions of patterns, which are added by column generation. It gives the
+// lower bound. Its solution is then rounded to whole nodes. For few pods, all cheaper choices are tried.
 //
 // # Where things are
 //
-//	question  Question and Find: what is asked, as numbers
+//	question  Question and Find: reads the question into numbers
 //	bin       what fits on one node
-//	pattern   the pods on one node that are worth most
-//	master    the choice in parts, and the bound
+//	pattern   the most valuable pattern of a node, a knapsack problem
+//	master    the linear programme over patterns, and the lower bound
 //	simplex   linear programmes
-//	whole     the choice of whole nodes
-//	plan      Plan: the pods on their nodes, and why others have none
+//	whole     rounding to whole nodes, and exact search
+//	plan      Plan: the pods on their nodes, and why others are left
 package mix

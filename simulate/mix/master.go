@@ -10,31 +10,34 @@ import (
 	"slices"
 )
 
-// master is the choice among the patterns that were found so far, in parts: how much of each pattern, so that all pods have a
-// place at least cost. Its duals say what a pod of each kind is worth, and what one more of a limit is. Patterns worth more than they cost
-// are added until there is none.
+// master is the restricted master problem of column generation: a linear programme over the patterns found so
+// far. It chooses fractions of patterns that place all pods at least cost. Its duals are the value of a pod of
+// each kind, and the price of each limit. Patterns whose value exceeds their cost are added until there is
+// none.
 type master struct {
 	*problem
-	// wanted are the pods and caps the limits of this choice.
+	// wanted is the number of pods by kind, caps the limits, of this programme.
 	wanted, caps []int
 	program      *program
 	first        int // column of the first pattern
 	patterns     []pattern
 	known        map[string]bool
 	best         lower
-	// patience is how many steps one search for a pattern takes at most, impatient is set if one of them took as many.
+	// patience is the largest number of steps of one search for a pattern. impatient is set if a search has
+	// used them up.
 	patience  int64
 	impatient bool
 }
 
-// lower is a bound of what all plans cost: any amounts that are no more than a pod is worth in any pattern make one.
+// lower is a lower bound of the cost of all choices: a feasible solution of the dual problem. No pattern is
+// worth more than it costs.
 type lower struct {
 	cost float64
-	// values are by kind, dues by limit.
+	// values are the duals of pods by kind, dues those of limits.
 	values, dues []float64
 }
 
-// of is the bound for other pods and limits.
+// of is the lower bound for other numbers of pods and other limits.
 func (l *lower) of(wanted, caps []int) (cost float64) {
 	for k, n := range wanted {
 		cost += l.values[k] * float64(n)
@@ -57,13 +60,13 @@ func (p *problem) newMaster(wanted, caps []int) *master {
 	}
 	m.program = newProgram(sides, costs)
 	for k := range wanted {
-		m.program.add(0, entry{k, -1}) // there may be room for more
+		m.program.add(0, entry{k, -1}) // surplus: patterns may have room for more pods
 	}
 	m.first = len(m.program.columns)
 	return m
 }
 
-// add adds a pattern, without pods that are not wanted. It is false if it is known.
+// add adds a pattern, without pods that are not wanted. It is false if the pattern is not new or not available.
 func (m *master) add(b *bin, counts []int) bool {
 	counts = slices.Clone(counts)
 	var entries []entry
@@ -85,7 +88,7 @@ func (m *master) add(b *bin, counts []int) bool {
 	return true
 }
 
-// seed adds, for each bin and kind, as many pods of that kind as fit.
+// seed adds, for each bin and kind, the pattern with as many pods of that kind as fit.
 func (m *master) seed(ctx context.Context) error {
 	for _, b := range m.bins {
 		none := make([]int64, len(b.free))
@@ -109,7 +112,7 @@ func (m *master) seed(ctx context.Context) error {
 	return nil
 }
 
-// generate adds patterns until none is worth more than it costs, at most so many times.
+// generate adds patterns until none is worth more than it costs, in at most times rounds.
 func (m *master) generate(ctx context.Context, times int) error {
 	for range times {
 		if !m.program.solve(m.tolerance) || m.steps <= 0 {
@@ -130,8 +133,9 @@ func (m *master) generate(ctx context.Context, times int) error {
 	return nil
 }
 
-// improve adds the best pattern of each bin, if it is worth more than it costs, and notes the bound that follows. Values are between those of the
-// best bound and the duals, which jump about: that takes fewer turns. Where no pattern is found so, the duals themselves are taken.
+// improve adds the most valuable pattern of each bin if it is worth more than it costs, and updates the lower
+// bound. The duals are smoothed towards those of the best bound, as they oscillate: that takes fewer rounds. If
+// that finds no pattern, the duals themselves are used.
 func (m *master) improve(ctx context.Context) (added bool, err error) {
 	for _, part := range []float64{smoothing, 0} {
 		next := m.values(part)
@@ -148,10 +152,10 @@ const (
 	maxPatience = 8 * 8 * 8 * minPatience
 )
 
-// smoothing is the part of the best bound in the values that patterns are looked for with.
+// smoothing is the weight of the best bound's duals in the values that are used to search for patterns.
 const smoothing = 0.5
 
-// values are part of those of the best bound, and the rest the duals.
+// values mixes the duals of the best bound, with weight part, with those of the programme.
 func (m *master) values(part float64) *lower {
 	next := &lower{values: make([]float64, len(m.wanted)), dues: make([]float64, len(m.caps))}
 	if m.best.cost == 0 {
@@ -192,7 +196,7 @@ func (m *master) improveAt(ctx context.Context, next *lower) (added bool, err er
 		switch {
 		case most <= b.price+due:
 		case b.template == nil:
-			next.dues[b.limits[0]] = most // real nodes have a limit of their own
+			next.dues[b.limits[0]] = most // each class of real nodes has a limit of its own
 		default:
 			scale = min(scale, b.price/(most-due))
 		}
@@ -209,7 +213,7 @@ func (m *master) improveAt(ctx context.Context, next *lower) (added bool, err er
 	return added, nil
 }
 
-// amounts are how much of each pattern the choice has.
+// amounts returns the fraction of each pattern in the solution.
 func (m *master) amounts() []float64 {
 	list := make([]float64, len(m.patterns))
 	for row, j := range m.program.basis {

@@ -9,45 +9,47 @@ import (
 	"slices"
 )
 
-// pattern is what goes into a bin: how many pods of each kind.
+// pattern is the number of pods of each kind in one bin.
 type pattern struct {
 	*bin
 	counts []int // by kind of the problem
 }
 
-// knapsack looks for the patterns of a bin that are worth much, given what a pod of each kind is worth.
+// knapsack searches for the most valuable patterns of a bin, given the value of a pod of each kind.
 //
-// What the pods of a pattern can be worth at most comes from the graph of devices alone. Resources have a weight: it is taken
-// off the worth of each pod that needs them, and paid back for all that is free. Any weights make a bound. Good ones are found by
-// raising those of which the best pods use too much (a subgradient method, with the step of Polyak).
+// The graph of devices gives an upper bound of the value, which ignores other resources. They are added by
+// Lagrangian relaxation. Each resource has a weight, which is subtracted from the values of pods in proportion
+// to their requests, and added once for what is free. Any weights give an upper bound. Good ones are found by
+// the subgradient method with Polyak's step: it raises the weights of resources that the best pods exceed.
 type knapsack struct {
 	*problem
 	*bin
 	ctx     context.Context
-	values  []float64 // by position in kinds
-	wanted  []int     // at most so many, by position in kinds
-	order   []int     // positions in kinds that are looked at
-	net     []float64 // values less what the resources of a pod weigh
-	weights []float64 // of all that is free of a resource
+	values  []float64 // of a pod, by position in bin.kinds
+	wanted  []int     // largest number of pods, by position in bin.kinds
+	order   []int     // stages: positions in bin.kinds
+	net     []float64 // values minus the weights of the pod's resources
+	weights []float64 // by resource: the value of all that is free of it
 	rest    [][]float64
-	counts  []int // by position in kinds
+	counts  []int // by position in bin.kinds
 	used    []int64
-	// atLeast is what a pattern has to be worth. found is told of each that is, and returns the next atLeast.
+	// atLeast is the least value of a pattern that search reports. found is called for each, and returns the
+	// next atLeast.
 	atLeast float64
 	found   func(worth float64) float64
-	// patience is how many steps one search may still take.
+	// patience is the remaining number of steps of the present search.
 	patience int64
 	err      error
 }
 
 const (
-	// rounds is how often a bound is improved.
+	// rounds is the largest number of iterations of the subgradient method.
 	rounds = 12
-	// costOfTake is how many steps it takes to ask simulate.
+	// costOfTake is the number of steps for asking package simulate once.
 	costOfTake = 50
 )
 
-// newKnapsack looks at kinds that are worth something, or at all of them.
+// newKnapsack returns a knapsack of a bin. Its stages are the kinds with a positive value, or all kinds.
 func (p *problem) newKnapsack(ctx context.Context, b *bin, values []float64, wanted []int, all bool) *knapsack {
 	s := &knapsack{problem: p, bin: b, ctx: ctx, net: make([]float64, len(b.kinds)), counts: make([]int, len(b.kinds)), used: make([]int64, len(b.free))}
 	none := make([]int64, len(b.free))
@@ -60,8 +62,8 @@ func (p *problem) newKnapsack(ctx context.Context, b *bin, values []float64, wan
 	return s
 }
 
-// best looks for the pattern that is worth most, and more than the threshold. Counts are nil if none was found, else by position in
-// kinds. No pattern is worth more than most.
+// best searches for the most valuable pattern with a value above the threshold. counts is by position in
+// bin.kinds, or nil if none was found. most is an upper bound of the value of any pattern.
 func (s *knapsack) best(threshold float64) (counts []int, worth, most float64, err error) {
 	worth, most = threshold, math.Inf(1)
 	keep := func(value float64) float64 {
@@ -101,8 +103,8 @@ func (s *knapsack) best(threshold float64) (counts []int, worth, most float64, e
 	return counts, worth, most, s.err
 }
 
-// all lists the maximal patterns that are worth at least so much, and false if there are more than a number of them or the search was
-// given up.
+// all lists the maximal patterns with at least the given value. It is not complete if there are more than
+// limit, or if the search was given up.
 func (s *knapsack) all(atLeast float64, limit int) (list []pattern, complete bool, err error) {
 	s.weigh(s.bin.weights)
 	s.restOf(0, 0)
@@ -122,7 +124,7 @@ func (s *knapsack) all(atLeast float64, limit int) (list []pattern, complete boo
 	return list, s.patience > 0 && s.steps > 0, s.err
 }
 
-// counted is by kind of the problem what is by position in kinds.
+// counted converts counts by position in bin.kinds to counts by kind of the problem.
 func (s *knapsack) counted(counts []int) []int {
 	all := make([]int, len(s.problem.kinds))
 	for i, k := range s.bin.kinds {
@@ -131,7 +133,7 @@ func (s *knapsack) counted(counts []int) []int {
 	return all
 }
 
-// maximal reports whether no pod more fits, of those that are wanted.
+// maximal reports whether no further pod that is wanted fits.
 func (s *knapsack) maximal(counts []int) (bool, error) {
 	for i, k := range s.bin.kinds {
 		if counts[k] >= s.wanted[i] {
@@ -147,7 +149,7 @@ func (s *knapsack) maximal(counts []int) (bool, error) {
 	return true, nil
 }
 
-// weigh sets the weights and forgets what followed from others.
+// weigh sets the weights of resources, and clears results for other weights.
 func (s *knapsack) weigh(weights []float64) {
 	s.weights = weights
 	for _, i := range s.order {
@@ -166,7 +168,8 @@ func (s *knapsack) weigh(weights []float64) {
 	}
 }
 
-// restOf is what pods from a stage on are worth at most, net, if devices are in some state. It is infinite if the steps are spent.
+// restOf is an upper bound of the net value of pods of the stages from one on, in a state of the devices. It is
+// infinite if the steps have run out.
 func (s *knapsack) restOf(stage int, state int32) float64 {
 	if stage == len(s.order) {
 		return 0
@@ -188,8 +191,8 @@ func (s *knapsack) restOf(stage int, state int32) float64 {
 	return best
 }
 
-// chain visits the states of devices after one, two and more pods of the kind of a stage, as many as are wanted. If they take no devices, it is
-// the last one only.
+// chain visits the states of devices after one, two and more pods of a stage's kind, up to the wanted number.
+// If the pods take no devices, it visits the last number only.
 func (s *knapsack) chain(stage int, state int32, visit func(count int, next int32)) {
 	kind := s.order[stage]
 	for count := 1; count <= s.wanted[kind]; count++ {
@@ -205,7 +208,7 @@ func (s *knapsack) chain(stage int, state int32, visit func(count int, next int3
 	}
 }
 
-// take is after, and counts the steps.
+// take is bin.after, and counts the steps.
 func (s *knapsack) take(state int32, kind int) int32 {
 	if s.steps--; s.steps <= 0 || s.err != nil {
 		return unfit
@@ -220,8 +223,8 @@ func (s *knapsack) take(state int32, kind int) int32 {
 	return next
 }
 
-// trace sets counts and used to those of the pods that restOf found to be worth most, and reports what they are worth and whether
-// there is enough of resources for them.
+// trace reconstructs the pods of restOf's bound in counts and used. It returns their value, and whether
+// resources suffice for them.
 func (s *knapsack) trace() (worth float64, fits bool) {
 	clear(s.counts)
 	clear(s.used)
@@ -251,8 +254,8 @@ func (s *knapsack) add(kind, count int) {
 	}
 }
 
-// shift moves weights towards what is used too much. The excess is how far the bound is from what was reached. It is false if that
-// leads nowhere.
+// shift makes one step of the subgradient method. excess is the bound minus the best value found. It is false
+// if the weights cannot be improved.
 func (s *knapsack) shift(weights []float64, excess float64) bool {
 	slopes, norm := make([]float64, len(weights)), 0.0
 	for r := range weights {
@@ -271,7 +274,7 @@ func (s *knapsack) shift(weights []float64, excess float64) bool {
 	return true
 }
 
-// search goes through the patterns from a stage on, large numbers of pods first, without those that are worth too little for sure.
+// search enumerates the patterns from a stage on by branch and bound, larger numbers of pods first.
 func (s *knapsack) search(stage int, state int32, worth float64) {
 	if s.patience--; s.patience <= 0 || s.err != nil {
 		return

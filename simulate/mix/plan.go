@@ -15,59 +15,61 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// Plan is an answer.
+// Plan is the result of Find.
 type Plan struct {
-	// Nodes are the new ones, in the order of Question.Types.
+	// Nodes are the new nodes, in the order of Question.Types.
 	Nodes []Node
-	// Existing are the pods that go to real nodes.
+	// Existing are the pods that are placed on real nodes.
 	Existing []simulate.Placement
-	// Left are the pods without a place.
+	// Left are the pods that do not fit.
 	Left []Left
-	// Cost is what the new nodes cost together.
+	// Cost is the total price of the new nodes.
 	Cost float64
-	// Bound is what every plan costs at least that leaves out as many pods. It is Cost if nothing cheaper will do.
+	// Bound is a lower bound of the cost of any plan that leaves out as many pods. It equals Cost if no cheaper
+	// plan exists.
 	Bound float64
-	// LeftBound is how many pods every plan leaves out because of limits.
+	// LeftBound is a lower bound of the number of pods that any plan leaves out because of limits.
 	LeftBound int
-	// After is the cluster with the new nodes and all pods that have a place.
+	// After is the cluster with the new nodes, and all pods that were placed.
 	After *simulate.State
 }
 
-// Node is a new node with the pods that go to it, in the order in which they come. Its type is Node.Template().
+// Node is a new node with its pods, in the order in which they are placed. Its type is Node.Template().
 type Node struct {
 	simulate.Node
 	Pods []simulate.Placement
 }
 
-// Left are pods that ask for the same and have no place.
+// Left are pods of one shape that do not fit.
 type Left struct {
 	Pods   []*corev1.Pod
 	Reason Reason
-	// Why is what was in the way on each node, among them a new one of each type. It is nil for DependsOnOthers.
+	// Why says why each node does not take the pods, including a new one of each type. It is nil for
+	// DependsOnOthers.
 	Why *simulate.Refusal
 }
 
-// Reason is why pods have no place.
+// Reason is why pods do not fit.
 type Reason string
 
-// Reasons.
+// The reasons.
 const (
-	// FitsNowhere: neither a real node nor a new one of any type has what one of the pods asks for.
+	// FitsNowhere: neither a real node nor a new node of any type fits one of the pods.
 	FitsNowhere Reason = "FitsNowhere"
-	// Limited: there are types that the pods fit on, but limits permit no more of these.
+	// Limited: the pods fit on nodes of some types, but limits allow no more of these.
 	Limited Reason = "Limited"
-	// Undecided: a search for devices was given up or failed, so that the pods may fit.
+	// Undecided: a search for devices failed or ran out of budget. The pods may fit.
 	Undecided Reason = "Undecided"
-	// DependsOnOthers: the pods share claims, or devices that several nodes can reach may serve them. What they get depends on where
-	// others are.
+	// DependsOnOthers: the pods share claims, or pools of several nodes can serve them. What they get depends
+	// on where other pods are.
 	DependsOnOthers Reason = "DependsOnOthers"
 )
 
-// All reports whether each pod has a place.
+// All reports whether all pods fit.
 func (p *Plan) All() bool { return len(p.Left) == 0 }
 
-// Exact reports whether it is proven that no plan leaves out fewer pods, and none that leaves out as many is cheaper. Pods that
-// depend on others are left aside.
+// Exact reports whether the plan is proved optimal: no plan leaves out fewer pods, and no plan with as few is
+// cheaper. Pods with the reason DependsOnOthers are ignored.
 func (p *Plan) Exact() bool {
 	limited := 0
 	for i := range p.Left {
@@ -81,7 +83,8 @@ func (p *Plan) Exact() bool {
 	return limited == p.LeftBound && p.Bound >= p.Cost
 }
 
-// Gap is how far Cost is above Bound, as a part of Bound: 0.02 is 2 %. It is infinite if something costs, and Bound is 0.
+// Gap is the relative gap between Cost and Bound: 0.02 means that Cost is 2 % above Bound. It is infinite if
+// Bound is 0 and Cost is not.
 func (p *Plan) Gap() float64 {
 	switch {
 	case p.Cost <= p.Bound:
@@ -92,7 +95,7 @@ func (p *Plan) Gap() float64 {
 	return p.Cost/p.Bound - 1
 }
 
-// setAside takes out the kinds that fit into no bin.
+// setAside removes the kinds that fit into no bin, and explains them in problem.left.
 func (p *problem) setAside(ctx context.Context) error {
 	fits, undecided, apart := sets.New[int](), sets.New[int](), sets.New[int]()
 	for _, b := range p.bins {
@@ -143,7 +146,7 @@ func (p *problem) setAside(ctx context.Context) error {
 	return nil
 }
 
-// everywhere are the real nodes of the question and those of the types that were added.
+// everywhere returns the real nodes of the question and the added nodes of its types.
 func (p *problem) everywhere() simulate.Nodes {
 	names := sets.New(p.Nodes...)
 	all := []simulate.Nodes{simulate.Real(func(n *corev1.Node) bool { return names.Has(n.Name) })}
@@ -153,7 +156,7 @@ func (p *problem) everywhere() simulate.Nodes {
 	return simulate.Union(all...)
 }
 
-// why is the first refusal of a result.
+// why returns the first refusal of a result.
 func why(ctx context.Context, result *simulate.Result) (*simulate.Refusal, error) {
 	refusals, err := result.Why(ctx)
 	if err != nil || len(refusals) == 0 {
@@ -162,14 +165,15 @@ func why(ctx context.Context, result *simulate.Result) (*simulate.Refusal, error
 	return &refusals[0], nil
 }
 
-// load is a node with how many pods of each kind go to it.
+// load is a node with the number of pods of each kind on it.
 type load struct {
 	*bin
 	node   simulate.Node
 	counts []int
 }
 
-// loads are the nodes of a choice, real ones first: these take what they can. Nodes without pods are left out.
+// loads assigns pods to the nodes of a choice, real ones first, which take as many as fit. Nodes without pods
+// are left out.
 func (p *problem) loads(ctx context.Context, c *choice) (list []load, left []int, err error) {
 	chosen := make(map[*bin][][]int)
 	for i := range c.patterns {
@@ -202,13 +206,14 @@ func (p *problem) loads(ctx context.Context, c *choice) (list []load, left []int
 	return list, left, nil
 }
 
-// fit makes the counts such as are left, and takes them from these. It takes more if there is room, and that is wanted.
+// fit reduces the counts to what is left and fits, and subtracts them from left. With more set, it then adds
+// pods as long as they fit.
 func (l *load) fit(ctx context.Context, left []int, more bool) error {
 	for k := range l.counts {
 		l.counts[k] = min(l.counts[k], left[k])
 	}
 	for k := len(l.counts) - 1; k >= 0; {
-		// Fewer pods than in a pattern may get other devices, so that they no longer fit.
+		// With fewer pods than in the pattern, some may get other devices, so that the rest no longer fits.
 		fits, err := l.holds(ctx, l.counts)
 		if err != nil {
 			return err
@@ -272,7 +277,7 @@ func (p *problem) realize(ctx context.Context, c *choice) (*Plan, error) {
 					return nil, err
 				}
 				if !result.All() {
-					break // the search that found a place was not remembered, and is given up now
+					break // the cached answer was dropped, and the budget ran out
 				}
 				waiting[k] = waiting[k][1:]
 				plan.add(&result)
@@ -287,7 +292,7 @@ func (p *problem) realize(ctx context.Context, c *choice) (*Plan, error) {
 	return plan, nil
 }
 
-// add keeps where pods are.
+// add records the placements of a result.
 func (p *Plan) add(result *simulate.Result) {
 	for placement := range result.Placements() {
 		if placement.Node.Template() == nil {
@@ -299,7 +304,7 @@ func (p *Plan) add(result *simulate.Result) {
 	}
 }
 
-// rest tries once more to find a place for pods that have none, on the nodes there are now, and says why there is none.
+// rest tries again to place the remaining pods on the nodes that exist now, and explains those that do not fit.
 func (p *problem) rest(ctx context.Context, plan *Plan, waiting [][]*corev1.Pod) error {
 	plan.Left = p.left
 	for k, pods := range waiting {
@@ -330,7 +335,7 @@ func (p *problem) rest(ctx context.Context, plan *Plan, waiting [][]*corev1.Pod)
 	return nil
 }
 
-// judge says how good the plan is.
+// judge computes the bounds of the plan.
 func (p *Plan) judge(problem *problem, c *choice) {
 	limited := 0
 	for i := range p.Left {
@@ -339,7 +344,7 @@ func (p *Plan) judge(problem *problem, c *choice) {
 		}
 	}
 	penalty := problem.penalty
-	// All nodes together cost less than a hundredth of the penalty.
+	// The total price of all nodes is less than a hundredth of the penalty.
 	p.LeftBound = max(0, int(math.Ceil(c.bound/penalty-0.01-1e-9)))
 	if p.LeftBound = min(p.LeftBound, limited); c.bound >= c.cost-problem.tolerance && float64(limited)*penalty <= c.cost {
 		p.LeftBound = limited

@@ -15,23 +15,26 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// Question is which new nodes to buy for some pods.
+// Question asks which new nodes to buy for some pods.
 type Question struct {
-	// Pods have no node. Each is asked about by itself: what a group of them must have in common is not looked at.
+	// Pods have no node. Each is considered separately: requirements of a group, such as a common topology, are
+	// ignored.
 	Pods []*corev1.Pod
-	// Types are what new nodes can be like. A node costs Template.Price, in a unit of the caller's. A type that is to be had in two zones
-	// is two templates. Types of which the node has no status.allocatable have no limit of CPU, memory and pods.
+	// Types are the types of new nodes. A node costs Template.Price, in any unit. A type that is available in
+	// two zones is two templates. If a type's node has no status.allocatable, its CPU, memory and number of
+	// pods are unlimited.
 	Types []*simulate.Template
-	// Limits are on the number of new nodes. Without one there is none.
+	// Limits bound the number of new nodes. A type without one is unlimited.
 	Limits []Limit
-	// Nodes are the names of the real nodes whose room is free of charge. Others are not used.
+	// Nodes are the names of the real nodes whose room may be used, free of charge.
 	Nodes []string
-	// Steps bounds the search, 0 is 40 million. So many take about a second. The plan is the best one found so far.
+	// Steps bounds the search, 0 is 40 million, which take about a second. The plan is the best one found so
+	// far.
 	Steps int64
 }
 
-// Limit says that there are at most so many new nodes of some types together: of one type, of all those of a zone, or of any
-// others. Each type counts, whether it is named once or more often.
+// Limit is the largest number of new nodes of some types together: of one type, of all types in a zone, or of
+// any others. A type that is named twice counts once.
 type Limit struct {
 	Types []*simulate.Template
 	Nodes int
@@ -39,19 +42,20 @@ type Limit struct {
 
 const (
 	defaultSteps = 40_000_000
-	// maxPrice keeps sums exact enough: doubles have 53 bits.
+	// maxPrice keeps sums accurate: doubles have 53 bits.
 	maxPrice = 1e9
 	// maxPods bounds the pods of one question.
 	maxPods = 1_000_000
 )
 
-// Find finds new nodes for pods at least cost. Plans that leave out the fewest pods come first, among these the cheapest. The
-// pods of a node come in the order of State.Shapes, the largest demand first, and get the devices that kube-scheduler would
-// give them then. Nothing changes in the State; Find may run many times at once.
+// Find returns the cheapest new nodes for pods. It first minimizes the number of pods that are left out, then
+// the cost. The pods of a node are placed in the order of State.Shapes, the largest demand first. They get the
+// devices that kube-scheduler would give them in that order. The State does not change; Find may be called
+// concurrently.
 //
-// Pods that have no place do not make an error: Plan.Left names them. The error is about a pod that cannot be understood, a price
-// that is negative, not a number or above 1e9, a type that is undecided (simulate.State.Any), there twice or of another
-// Open, a limit on a type that is none of Types, or a node that does not exist; or it is the context's.
+// It is not an error if pods do not fit: Plan.Left names them. The error is about an invalid pod, a price that
+// is negative, NaN or above 1e9, a type that is undecided (simulate.State.Any), given twice or of another Open,
+// a limit on a type that is not in Types, or a node that does not exist. Any other error is the context's.
 func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error) {
 	p, err := read(ctx, state, &q)
 	if err != nil {
@@ -64,27 +68,28 @@ func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error)
 	return p.realize(ctx, found)
 }
 
-// problem is a question as numbers: which bins, with which pods of each kind, at least cost.
+// problem is a question as numbers: pods of kinds are packed into bins at least cost.
 type problem struct {
 	*Question
 	state *simulate.State
-	// sim has no pods of the question, and one node of each type.
+	// sim has one empty node of each type, and none of the question's pods.
 	sim *simulate.Sim
-	// kinds are the pods that fit into some bin, demand is how many there are of each.
+	// kinds are the shapes of pods that fit into some bin. demand is the number of pods of each.
 	kinds  []*simulate.Shape
 	demand []int
 	bins   []*bin
-	// caps are how many bins there may be, by limit. Each bin says which count it.
+	// caps are the limits: the number of bins that each allows. See bin.limits.
 	caps []int
-	// penalty is what it costs to leave out a pod: more than all nodes can cost.
+	// penalty is the cost of leaving out a pod: more than all nodes together can cost.
 	penalty float64
-	// unit divides all prices, 0 if that is not known. Amounts that differ by less than the tolerance are equal.
+	// unit is the largest amount of which all prices are multiples, 0 if there is none. Costs that differ by
+	// less than tolerance count as equal.
 	unit, tolerance float64
 	left            []Left
 	steps           int64
 }
 
-// read turns the question into numbers.
+// read converts the question to numbers.
 func read(ctx context.Context, state *simulate.State, q *Question) (*problem, error) {
 	p := &problem{Question: q, state: state, sim: state.Sim(), steps: q.Steps}
 	if p.steps <= 0 {
@@ -160,7 +165,7 @@ func (p *problem) readTypes(ctx context.Context) error {
 	return nil
 }
 
-// readLimits has each bin know its limits.
+// readLimits records the limits of each bin.
 func (p *problem) readLimits() error {
 	for i, limit := range p.Limits {
 		if limit.Nodes < 0 {
@@ -180,7 +185,8 @@ func (p *problem) readLimits() error {
 	return nil
 }
 
-// readNodes makes a bin of real nodes that have the same left, each with a limit of its own.
+// readNodes makes a bin for each class of real nodes with the same room. Its limit is the number of these
+// nodes.
 func (p *problem) readNodes(ctx context.Context) error {
 	alike := make(map[binKey]*bin)
 	seen := make(map[string]bool)
@@ -221,8 +227,8 @@ func (p *problem) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// unitOf is the largest amount of which all prices are multiples, as far as millionths tell. A cost is a multiple, too, and so a bound
-// can be rounded up to one. It is 0 if there is none.
+// unitOf returns the largest amount of which all prices are multiples, to a precision of 1e-6. Each cost is a
+// multiple, too, so a lower bound can be rounded up to one. It is 0 if there is none.
 func unitOf(types []*simulate.Template) float64 {
 	const parts = 1e6
 	unit := int64(0)

@@ -8,22 +8,22 @@ import (
 	"slices"
 )
 
-// program is a linear programme in equations: the x ≥ 0 of least cost with A·x = b, where b > 0. Columns are added as they are found. It
-// starts from a basis that is the identity, and goes on from the last one after columns were added: the revised simplex method, with an
-// inverse of the basis that is kept up to date and made anew now and then.
+// program is a linear programme in equality form: minimize c·x with A·x = b and x ≥ 0, where b > 0. It is
+// solved by the revised simplex method. The first basis is the identity. Columns can be added later; solve then
+// continues from the last basis. The inverse of the basis is updated by each pivot, and recomputed regularly.
 //
-// Whoever uses it need not trust it: a bound follows from any duals, and x is a guide to whole numbers.
+// Users need not trust its accuracy: any duals give a lower bound, and x is only rounded to whole numbers.
 type program struct {
 	b       []float64
 	columns []column
-	basis   []int     // the column of each row
-	inverse []float64 // of the basis, by rows
-	x       []float64 // of the basis
+	basis   []int     // the column that is basic in each row
+	inverse []float64 // of the basis, row by row
+	x       []float64 // value of the basic column of each row
 	duals   []float64
 	pivots  int
 }
 
-// column is a variable with what it costs.
+// column is a variable with its cost.
 type column struct {
 	cost    float64
 	entries []entry
@@ -36,16 +36,16 @@ type entry struct {
 }
 
 const (
-	// maxPivots bounds one call of solve.
+	// maxPivots bounds the pivots of one call of solve.
 	maxPivots = 20_000
-	// refactor is after how many pivots the inverse is made anew.
+	// refactor is the number of pivots after which the inverse is recomputed.
 	refactor = 100
-	// smallestPivot is what counts as zero.
+	// smallestPivot is the threshold below which a pivot counts as zero.
 	smallestPivot = 1e-9
 )
 
-// newProgram starts with a column for each row, of a cost. Right sides are changed a little, each by another amount, so that hardly any
-// two bases are of equal cost: the method then does not go round in circles.
+// newProgram returns a programme with one column for each row, of the given cost. Right sides are perturbed,
+// each differently. Bases of equal cost become unlikely, which prevents cycling.
 func newProgram(b, costs []float64) *program {
 	l := &program{b: slices.Clone(b), x: make([]float64, len(b)), inverse: make([]float64, len(b)*len(b))}
 	for row := range b {
@@ -77,7 +77,7 @@ func (l *program) price() {
 
 func (l *program) row(i int) []float64 { return l.inverse[i*len(l.b) : (i+1)*len(l.b)] }
 
-// solve goes on until no column costs less than its duals by more than the tolerance. It is false if that takes too long.
+// solve pivots until no column has a reduced cost below -tolerance. It is false if that takes too many pivots.
 func (l *program) solve(tolerance float64) bool {
 	direction := make([]float64, len(l.b))
 	for range maxPivots {
@@ -100,7 +100,7 @@ func (l *program) solve(tolerance float64) bool {
 	return false
 }
 
-// reduced is what a column costs beyond its duals.
+// reduced is the reduced cost of a column.
 func (l *program) reduced(c *column) float64 {
 	cost := c.cost
 	for _, e := range c.entries {
@@ -109,7 +109,8 @@ func (l *program) reduced(c *column) float64 {
 	return cost
 }
 
-// leaving is the row whose variable becomes zero first as a column comes in; of several, the one with the largest pivot.
+// leaving returns the row whose variable becomes zero first when a column enters; of several, the one with the
+// largest pivot.
 func (l *program) leaving(entering int, direction []float64) int {
 	best, ratio := -1, math.Inf(1)
 	for i := range l.b {
@@ -128,7 +129,7 @@ func (l *program) leaving(entering int, direction []float64) int {
 	return best
 }
 
-// pivot lets a column take the place of another one.
+// pivot replaces the basic column of a row by another one. It is false if the basis becomes singular.
 func (l *program) pivot(entering, leaving int, reduced float64, direction []float64) bool {
 	l.columns[l.basis[leaving]].basic, l.columns[entering].basic = false, true
 	l.basis[leaving] = entering
@@ -156,7 +157,8 @@ func (l *program) pivot(entering, leaving int, reduced float64, direction []floa
 	return true
 }
 
-// invert makes the inverse anew, by elimination with the largest pivots. It is false if the basis is singular.
+// invert recomputes the inverse by Gauss-Jordan elimination with row pivoting. It is false if the basis is
+// singular.
 func (l *program) invert() bool {
 	m := len(l.b)
 	matrix := make([]float64, m*m)

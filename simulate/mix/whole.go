@@ -10,23 +10,24 @@ import (
 	"slices"
 )
 
-// choice is a number of bins with what goes into each.
+// choice is a solution: the patterns of whole bins.
 type choice struct {
 	patterns []pattern
-	// left are the pods without a place, by kind. cost has the penalty for each of them.
+	// left are the numbers of pods that are left out, by kind. cost includes the penalty for each of them.
 	left []int
 	cost float64
-	// bound is what every choice costs at least, penalties included.
+	// bound is a lower bound of the cost of any choice, penalties included.
 	bound float64
 }
 
-// cheapest looks for the choice of least cost: in parts first, which is the bound, then in whole bins.
+// cheapest searches for the cheapest choice. The linear programme gives the bound. Its solution is rounded to
+// whole bins, and improved.
 func (p *problem) cheapest(ctx context.Context) (*choice, error) {
 	m := p.newMaster(p.demand, p.caps)
 	if err := m.seed(ctx); err != nil {
 		return nil, err
 	}
-	kept := p.steps / 4 // for whole bins
+	kept := p.steps / 4 // reserved for rounding and the exact search
 	p.steps -= kept
 	if err := m.generate(ctx, math.MaxInt); err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (p *problem) cheapest(ctx context.Context) (*choice, error) {
 	return found, err
 }
 
-// roundUp is the next amount that a choice can cost.
+// roundUp rounds a lower bound up to the next possible cost of a choice.
 func (p *problem) roundUp(cost float64) float64 {
 	if p.unit == 0 {
 		return cost
@@ -56,9 +57,10 @@ func (p *problem) roundUp(cost float64) float64 {
 	return math.Ceil(cost/p.unit-1e-6) * p.unit
 }
 
-// dive takes whole bins of a choice in parts, again and again, until all pods have a place.
+// dive rounds a solution of the linear programme. It fixes whole bins and solves the rest again, until no pod
+// is left or nothing fits.
 func (p *problem) dive(ctx context.Context, m *master) (*choice, error) {
-	const further = 4 // patterns for what is left, from each bin
+	const further = 4 // rounds of column generation for the rest
 	found := &choice{}
 	for {
 		taken := m.whole()
@@ -86,8 +88,8 @@ func (p *problem) dive(ctx context.Context, m *master) (*choice, error) {
 	return found, nil
 }
 
-// whole takes the whole bins of a choice, or if there is none, the one of which the part is largest. Pods and limits are then
-// those that are left.
+// whole fixes the patterns of which the solution has at least one whole bin. If there is none, it fixes the
+// pattern with the largest fraction. The demand and limits are reduced.
 func (m *master) whole() (taken []pattern) {
 	amounts := m.amounts()
 	order := make([]int, len(amounts))
@@ -127,7 +129,7 @@ func (m *master) subtract(one *pattern) {
 	}
 }
 
-// cheaper has each bin be of the cheapest type into which its pods fit.
+// cheaper replaces each bin by the cheapest type into which the bin's pods fit.
 func (p *problem) cheaper(ctx context.Context, c *choice) error {
 	caps := slices.Clone(p.caps)
 	for i := range c.patterns {
@@ -169,14 +171,15 @@ func (p *problem) cheaper(ctx context.Context, c *choice) error {
 	return nil
 }
 
-// exact looks for a cheaper choice among all patterns that one can have, and raises the bound if there is none.
+// exact searches all patterns of a cheaper choice for the cheapest one. If the search is complete, it raises
+// the lower bound.
 //
-// A choice costs at least the bound, and as much more as each of its patterns costs more than it is worth. So patterns for which this is more
-// than what is to be saved are in no cheaper choice.
+// By linear programming duality, a choice costs at least the bound plus the reduced costs of its patterns. So a
+// pattern whose reduced cost exceeds the possible saving is in no cheaper choice.
 func (p *problem) exact(ctx context.Context, l *lower, c *choice) error {
 	const (
 		many = 20_000
-		// part of the steps, as many choices take all that they get
+		// part is the divisor of the remaining steps that the search may use, as many problems use all they get
 		part = 10
 	)
 	kept := p.steps - p.steps/part
@@ -209,24 +212,25 @@ func (p *problem) exact(ctx context.Context, l *lower, c *choice) error {
 	return nil
 }
 
-// exactly is a search among patterns: for a pod of the first kind that has no place yet, each pattern that has one.
+// exactly is a branch and bound search. It branches on the pattern that takes a pod of the first kind with pods
+// left.
 type exactly struct {
 	*problem
 	*lower
 	best     *choice
 	step     float64
 	patterns []pattern
-	of       [][]int // patterns that have a kind
-	banned   []bool  // those that were tried before for the same pod
+	of       [][]int // by kind: the patterns that have pods of it
+	banned   []bool  // patterns that were tried before for the same pod
 	wanted   []int
 	caps     []int
 	taken    []int
-	leftOut  [][2]int // kind and number of pods
+	leftOut  [][2]int // kind and number of pods left out
 	cost     float64
 	gaveUp   bool
 }
 
-// index sorts patterns by what they cost beyond what they are worth.
+// index sorts the patterns by reduced cost.
 func (s *exactly) index() {
 	beyond := func(one *pattern) float64 {
 		cost := one.price
@@ -249,7 +253,8 @@ func (s *exactly) index() {
 	}
 }
 
-// search goes on from what was taken, from a kind on. A pattern that was tried for a pod is in no choice that comes later.
+// search continues with the first kind from one on that has pods left. A pattern that was tried for a pod is
+// excluded from the later branches for it.
 func (s *exactly) search(kind int) {
 	if s.steps--; s.steps <= 0 {
 		s.gaveUp = true
@@ -284,7 +289,7 @@ func (s *exactly) search(kind int) {
 	}
 }
 
-// with takes a pattern while something is done.
+// with calls a function with one more pattern fixed.
 func (s *exactly) with(i int, do func()) {
 	one := &s.patterns[i]
 	before := slices.Clone(s.wanted)
@@ -303,7 +308,7 @@ func (s *exactly) with(i int, do func()) {
 	copy(s.wanted, before)
 }
 
-// without leaves out the rest of the pods of a kind.
+// without leaves out the remaining pods of a kind, and continues.
 func (s *exactly) without(kind int) {
 	left := s.wanted[kind]
 	s.wanted[kind], s.cost = 0, s.cost+s.penalty*float64(left)
@@ -313,7 +318,7 @@ func (s *exactly) without(kind int) {
 	s.wanted[kind], s.cost = left, s.cost-s.penalty*float64(left)
 }
 
-// note keeps what was taken as the best choice.
+// note stores the present choice as the best one.
 func (s *exactly) note() {
 	s.best.cost, s.best.patterns, s.best.left = s.cost, nil, make([]int, len(s.wanted))
 	for _, i := range s.taken {

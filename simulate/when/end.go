@@ -12,18 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EndAnnotation is when a pod, or all pods of a Job, are expected to end, as text of RFC 3339.
+// EndAnnotation is the expected end of a pod, or of all pods of a Job, as a time of RFC 3339.
 const EndAnnotation = "dray-project.github.io/expected-end"
 
-// End is when a pod that is on a node is expected to end.
+// End is the time at which a running pod is expected to end.
 type End struct {
 	Pod *corev1.Pod
 	At  time.Time
 }
 
-// Expected is what a pod and its Job say of its end: the EndAnnotation of the pod; without one, that of the Job;
-// without both, what comes first of status.startTime with spec.activeDeadlineSeconds of either. The Job is nil for a
-// pod that has none. Known is false if they say nothing. The error names the object of which the annotation is no time.
+// Expected returns the expected end of a pod: the EndAnnotation of the pod, else that of its Job. Without both,
+// it is the earlier of the deadlines: status.startTime plus spec.activeDeadlineSeconds, of the pod and of the
+// Job. The Job is nil for a pod without one. known is false if there is none of these. The error names the
+// object with an invalid annotation.
 func Expected(pod *corev1.Pod, job *batchv1.Job) (at time.Time, known bool, err error) {
 	if at, known, err = annotated("pod", pod); known || err != nil {
 		return at, known, err
@@ -59,8 +60,8 @@ func deadline(start *metav1.Time, limit *int64) (at time.Time, known bool) {
 	return start.Add(seconds(*limit)), true
 }
 
-// Lasting is how long pods run once they start: the longest spec.activeDeadlineSeconds; zero, for not known, if one of
-// them has none.
+// Lasting returns how long pods run after they start: the longest spec.activeDeadlineSeconds. It is zero, for
+// unknown, if one of them has none.
 func Lasting(pods []*corev1.Pod) time.Duration {
 	var longest time.Duration
 	for _, pod := range pods {
@@ -72,7 +73,8 @@ func Lasting(pods []*corev1.Pod) time.Duration {
 	return longest
 }
 
-// seconds is a number of seconds, of which more than the API server allows as a deadline count as that many.
+// seconds converts a number of seconds. Numbers above the API server's maximum for deadlines count as that
+// maximum.
 func seconds(n int64) time.Duration {
 	const most = 1<<31 - 1
 	return time.Duration(min(max(n, 0), most)) * time.Second

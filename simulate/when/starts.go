@@ -15,26 +15,26 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// Wait is pods that start together: all of them, or none.
+// Wait is a gang of waiting pods: they start together, or not at all.
 type Wait struct {
-	// Pods are on no node, and no pod is in two Waits.
+	// Pods are on no node. No pod is in two Waits.
 	Pods []*corev1.Pod
 	// Topologies are what the pods must have in common.
 	Topologies []simulate.Topology
-	// Lasts is how long the pods run once they started. Zero or less is that nobody knows: they stay.
+	// Lasts is how long the pods run once they have started. Zero or less is unknown: they never end.
 	Lasts time.Duration
 }
 
-// Queue is pods that wait, first come first, for others to end.
+// Queue is a queue of pods that wait for running pods to end.
 type Queue struct {
-	// Now is the first time at which pods may start. What ends by then has ended.
+	// Now is the first time at which pods may start. Pods whose end is not after Now have ended.
 	Now time.Time
-	// Ends are those of pods on nodes, in any order. Pods without an end stay.
+	// Ends are the expected ends of running pods, in any order. Pods without one never end.
 	Ends []End
-	// Waits come in the order of the queue.
+	// Waits are in the order of the queue.
 	Waits []Wait
-	// Backfill lets later ones start while earlier ones wait, which may make these wait longer. Without it, none
-	// starts before all earlier ones have.
+	// Backfill lets later Waits start before earlier ones, which may delay these. Without it, a Wait starts
+	// after all earlier ones have.
 	Backfill bool
 	// On are the real nodes on which the pods may start. Policy chooses among them.
 	On     simulate.Nodes
@@ -43,28 +43,30 @@ type Queue struct {
 
 // Start is when the pods of a Wait start.
 type Start struct {
-	// Possible says that they start, at At.
+	// Possible is set if the pods start, at the time At.
 	Possible bool
 	At       time.Time
-	// After are the ends of pods of the nodes on which the pods start, and those at the time At itself, the earliest
-	// first. Ends of pods of the queue are among them.
+	// After lists the ends that made room: those on the nodes where the pods start, and all at the time At, the
+	// earliest first. It includes ends of pods of the queue.
 	After []End
-	// Undecided says that it was neither a yes nor a no once or more before At, or at any time if they do not start.
+	// Undecided is set if an attempt before At was neither a yes nor a no; if the pods do not start, any
+	// attempt.
 	Undecided bool
-	// Result is that of the last attempt: it has the places of the pods, or says why they have none. It is empty if
-	// there was no attempt, as an earlier Wait never started.
+	// Result is the result of the last attempt: it has the placements, or the reasons why the pods do not fit.
+	// It is empty if there was none, as an earlier Wait never started.
 	Result simulate.Result
 }
 
-// Starts tells when each of the Waits of a queue starts: at the first time, Now or that of an end, at which Sim.Gang
-// finds places for its pods once all pods that have ended by then are evicted. Pods of a Wait with a time that it lasts
-// end, too. There is a Start for each Wait. Nothing changes in the State.
+// Starts computes when each Wait of a queue starts. That is the first time, Now or the time of an end, at which
+// Sim.Gang can place the pods after all pods that have ended by then are evicted. Pods of a started Wait with a
+// known duration end, too. The result has a Start for each Wait. The State does not change.
 //
-// It takes time in proportion to the ends: for each a Sim.Evict, and a Sim.Gang for each Wait that may start. Without
-// Backfill that is the first one that waits; with it, one for each that differs in what its pods ask for.
+// It takes time in proportion to the ends: a Sim.Evict for each, and a Sim.Gang for each Wait that may start
+// then. Without Backfill, only the first Wait is tried. With Backfill, Waits that ask for the same are tried
+// once.
 //
-// The error names an end of which the pod is on no node or named twice, or a Wait and what is wrong with its pods
-// or topologies; or it is the context's.
+// The error names an end whose pod is on no node or named twice, or a Wait and what is wrong with its pods or
+// topologies; or it is the context's.
 func Starts(ctx context.Context, state *simulate.State, q Queue) ([]Start, error) {
 	r := &run{Queue: q, sim: state.Sim(), starts: make([]Start, len(q.Waits)), ended: make(map[simulate.Node][]End)}
 	if err := r.readWaits(state); err != nil {
@@ -90,16 +92,16 @@ func Starts(ctx context.Context, state *simulate.State, q Queue) ([]Start, error
 	}
 }
 
-// run is a queue as time goes by.
+// run is the state of a queue at one time.
 type run struct {
 	Queue
 	sim     *simulate.Sim
 	now     time.Time
-	ends    []endOnNode // that are to come, the earliest first
+	ends    []endOnNode // in the future, the earliest first
 	ended   map[simulate.Node][]End
-	latest  []End // at the last time
+	latest  []End // those at the present time
 	demands [][]simulate.Demand
-	asks    []string // by Wait: equal for those that ask for the same
+	asks    []string // by Wait: a key, equal for Waits that ask for the same
 	starts  []Start
 }
 
@@ -161,7 +163,7 @@ func (r *run) readWaits(state *simulate.State) error {
 	return r.compare(state, all)
 }
 
-// compare finds out which Waits ask for the same.
+// compare computes the keys of Waits in asks.
 func (r *run) compare(state *simulate.State, all []*corev1.Pod) error {
 	shapes, err := state.Shapes(all)
 	if err != nil {
@@ -183,7 +185,7 @@ func (r *run) compare(state *simulate.State, all []*corev1.Pod) error {
 	return nil
 }
 
-// pass goes on to a time: what has ended by then leaves.
+// pass advances to a time, and evicts the pods that have ended by then.
 func (r *run) pass(to time.Time) error {
 	r.now, r.latest = to, nil
 	for len(r.ends) > 0 && !r.ends[0].At.After(to) {
@@ -198,9 +200,9 @@ func (r *run) pass(to time.Time) error {
 	return nil
 }
 
-// begin lets start what fits now, and reports whether others wait.
+// begin starts the Waits that fit now, and reports whether others are left.
 func (r *run) begin(ctx context.Context) (waiting bool, err error) {
-	failed := make(map[string]*simulate.Result) // since the last change
+	failed := make(map[string]*simulate.Result) // results since the last start, by key
 	for i := range r.Waits {
 		start := &r.starts[i]
 		if start.Possible {
@@ -231,7 +233,7 @@ func (r *run) begin(ctx context.Context) (waiting bool, err error) {
 	return waiting, nil
 }
 
-// started notes after which ends pods started, and when they end.
+// started records which ends made room for pods, and when these pods end.
 func (r *run) started(start *Start, lasts time.Duration) {
 	on := make(map[simulate.Node]bool)
 	for placement := range start.Result.Placements() {
@@ -251,7 +253,7 @@ func (r *run) started(start *Start, lasts time.Duration) {
 	slices.SortStableFunc(start.After, func(a, b End) int { return a.At.Compare(b.At) })
 }
 
-// willEnd adds an end, behind those of the same time.
+// willEnd inserts an end, after those at the same time.
 func (r *run) willEnd(end endOnNode) {
 	at, _ := slices.BinarySearchFunc(r.ends, end.At, func(e endOnNode, at time.Time) int {
 		if e.At.After(at) {
