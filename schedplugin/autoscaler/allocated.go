@@ -12,20 +12,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// allocatedState is what all claims hold together. It is added up when it is asked for the first time,
-// and kept up with each claim that changes from then on. The plugin Dray does not ask.
+// allocatedState is the allocated state of all claims. It is computed when it is first needed, and updated with
+// each changed claim from then on. The plugin Dray does not need it.
 type allocatedState struct {
-	mu sync.Mutex // held while it is added up
-	// shareable is set if devices are held in shares.
+	mu sync.Mutex // held while known is computed
+	// shareable is set if shares of devices count, which is the gate DRAConsumableCapacity.
 	shareable bool
-	// known is nil if nobody asked.
+	// known is nil until it is first needed.
 	known *structured.AllocatedState
-	// devices and shares count the claims that hold what is in known, if it is more than one.
+	// devices and shares count the holders of elements of known that have more than one.
 	devices counts[structured.DeviceID]
 	shares  counts[structured.SharedDeviceID]
 }
 
-// of returns the state of the claims of a Snapshot.
+// of returns the state for the claims of a Snapshot.
 func (a *allocatedState) of(claims map[ResourceClaimId]*resourceapi.ResourceClaim) *structured.AllocatedState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,7 +44,7 @@ func (a *allocatedState) of(claims map[ResourceClaimId]*resourceapi.ResourceClai
 	return a.known
 }
 
-// replace notes that a claim is another one now. Either is nil if there is none.
+// replace updates the state for a changed claim. before or after is nil if there is none.
 func (a *allocatedState) replace(before, after *resourceapi.ResourceClaim) {
 	if a.known == nil || before != nil && after != nil && before.Status.Allocation == after.Status.Allocation {
 		return
@@ -53,7 +53,7 @@ func (a *allocatedState) replace(before, after *resourceapi.ResourceClaim) {
 	a.count(after, 1)
 }
 
-// count adds what a claim holds (1), or takes it away (-1).
+// count adds the holdings of a claim if change is 1, or removes them if it is -1.
 func (a *allocatedState) count(claim *resourceapi.ResourceClaim, change int) {
 	for _, h := range a.heldBy(claim) {
 		if h.share == nil {
@@ -70,14 +70,14 @@ func (a *allocatedState) count(claim *resourceapi.ResourceClaim, change int) {
 	}
 }
 
-// held is a device, or a share of one.
+// held is a device that a claim holds, or a share of one.
 type held struct {
 	device structured.DeviceID
 	share  *structured.SharedDeviceID
 	result *resourceapi.DeviceRequestAllocationResult
 }
 
-// heldBy lists what a claim holds. Admin access holds nothing.
+// heldBy lists the holdings of a claim. Results with admin access are ignored.
 func (a *allocatedState) heldBy(claim *resourceapi.ResourceClaim) []held {
 	if claim == nil || claim.Status.Allocation == nil {
 		return nil
@@ -97,7 +97,7 @@ func (a *allocatedState) heldBy(claim *resourceapi.ResourceClaim) []held {
 	return list
 }
 
-// counts says how often each element was added to a set, of those that were added more than once.
+// counts has the number of times that each element was added to a set, if it is more than one.
 type counts[T comparable] map[T]int
 
 func (c counts[T]) count(set sets.Set[T], element T, change int) {

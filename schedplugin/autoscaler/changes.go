@@ -5,17 +5,18 @@ package autoscaler
 
 import "k8s.io/apimachinery/pkg/types"
 
-// changeLog lists which claims changed, in order.
+// changeLog lists the claims that changed, in order.
 type changeLog struct {
-	// forgotten is how many changes were dropped from the beginning.
+	// forgotten is the number of changes that were dropped from the beginning.
 	forgotten int
 	recent    []types.NamespacedName
 }
 
-// minLog is how many changes are kept in any case.
+// minLog is the smallest number of changes at which the log is dropped.
 const minLog = 1024
 
-// add notes a change of one of some claims. Listing all of them costs less than a long log.
+// add logs a change of a claim. claims is the number of all claims: a longer log is dropped, as listing all
+// claims then costs less.
 func (l *changeLog) add(id ResourceClaimId, claims int) {
 	if len(l.recent) >= minLog+claims {
 		l.forgotten += len(l.recent)
@@ -30,8 +31,9 @@ type moment struct {
 	at int
 }
 
-// ChangedSince returns the claims that came, changed or went since an earlier call, which is named
-// by what it returned as now. It is false if that was about another Snapshot, or too long ago.
+// ChangedSince returns the claims that were added, changed or removed since an earlier call. The argument is
+// what that call returned as now. It is false if that call was for another Snapshot, or if the changes since
+// are no longer in the log.
 func (t claimTracker) ChangedSince(call any) (changed []types.NamespacedName, now any, known bool) {
 	log := &t.changes
 	now = moment{t.Snapshot, log.forgotten + len(log.recent)}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
-// AddClaims adds claims. It is an error, and nothing is added, if one of them is nil, is there
-// already or is given twice.
+// AddClaims adds claims. It is an error if one of them is nil, exists already or is given twice. Then none is
+// added.
 func (s *Snapshot) AddClaims(newClaims []*resourceapi.ResourceClaim) error {
 	added := make(map[ResourceClaimId]bool, len(newClaims))
 	for i, claim := range newClaims {
@@ -34,8 +34,8 @@ func (s *Snapshot) AddClaims(newClaims []*resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// PodClaims returns the claims that a pod refers to, in that order. It is an error if one is not
-// there, or does not exist yet.
+// PodClaims returns the claims that a pod refers to, in that order. It is an error if one of them is not in the
+// Snapshot, or was not generated yet.
 func (s *Snapshot) PodClaims(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	claims, err := s.referred(pod)
 	if err != nil {
@@ -44,10 +44,10 @@ func (s *Snapshot) PodClaims(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, err
 	return claims, nil
 }
 
-// RemovePodOwnedClaims removes the claims that belong to a pod, and its reservation of others.
-// Claims that are not there are no error.
+// RemovePodOwnedClaims removes the claims that a pod owns, and the pod's reservations of other claims. Claims
+// that are not in the Snapshot are ignored.
 func (s *Snapshot) RemovePodOwnedClaims(pod *corev1.Pod) {
-	claims, _ := s.referred(pod) // what is there
+	claims, _ := s.referred(pod) // those in the Snapshot
 	for _, claim := range s.withExtended(pod, claims) {
 		if metav1.IsControlledBy(claim, pod) {
 			s.remove(claim)
@@ -57,8 +57,8 @@ func (s *Snapshot) RemovePodOwnedClaims(pod *corev1.Pod) {
 	}
 }
 
-// ReservePodClaims reserves the claims that a pod refers to for it. It is an error, and nothing is
-// reserved, if one is not there, or has as many consumers as the API allows.
+// ReservePodClaims reserves the claims that a pod refers to. It is an error if one of them is not in the
+// Snapshot, or has the largest allowed number of consumers. Then none is reserved.
 func (s *Snapshot) ReservePodClaims(pod *corev1.Pod) error {
 	claims, err := s.referred(pod)
 	if err != nil {
@@ -81,9 +81,9 @@ func (s *Snapshot) ReservePodClaims(pod *corev1.Pod) error {
 	return nil
 }
 
-// UnreservePodClaims takes back the reservations of a pod. Claims that belong to it, and those
-// without a consumer, are allocated no longer; a claim for its extended resources is removed. It is
-// an error, and nothing is done, if a claim that the pod refers to is not there.
+// UnreservePodClaims removes the reservations of a pod. It deallocates claims that the pod owns, and those
+// without a consumer. A claim for the pod's extended resources is removed. It is an error if a claim that the
+// pod refers to is not in the Snapshot. Then nothing changes.
 func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 	claims, err := s.referred(pod)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 	}
 	for _, claim := range s.withExtended(pod, claims) {
 		if extendedFor(claim) == pod.UID {
-			s.remove(claim) // the next attempt makes another, and is refused as long as there is one
+			s.remove(claim) // the next attempt creates a new one, which is an error while this one exists
 			continue
 		}
 		left, had := unreserved(claim, pod)
@@ -106,7 +106,7 @@ func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 	return nil
 }
 
-// put sets what there is of a claim.
+// put adds or replaces a claim.
 func (s *Snapshot) put(claim *resourceapi.ResourceClaim) {
 	id := GetClaimId(claim)
 	before := s.claims.now[id]
@@ -117,14 +117,14 @@ func (s *Snapshot) put(claim *resourceapi.ResourceClaim) {
 	s.changed(id, before, claim)
 }
 
-// changed notes that a claim came, changed or went. It is nil where there is none.
+// changed records that a claim was added, changed or removed. before or after is nil if there is none.
 func (s *Snapshot) changed(id ResourceClaimId, before, after *resourceapi.ResourceClaim) {
 	s.allocated.replace(before, after)
 	s.changes.add(id, len(s.claims.now))
 }
 
-// referred returns the claims that a pod refers to and that are there, each once, and what is wrong
-// with the first of the others.
+// referred returns the claims in the Snapshot that a pod refers to, each once. The error is about the first one
+// that is missing.
 func (s *Snapshot) referred(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	var claims []*resourceapi.ResourceClaim
 	var missing error
@@ -142,8 +142,8 @@ func (s *Snapshot) referred(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, erro
 	return claims, missing
 }
 
-// referredBy returns nil if the pod does not need a claim after all: no object was made from its
-// template, and none will be.
+// referredBy returns the claim behind an entry of spec.resourceClaims. It is nil if the pod's status says that
+// no claim is needed.
 func (s *Snapshot) referredBy(pod *corev1.Pod, podClaim *corev1.PodResourceClaim) (*resourceapi.ResourceClaim, error) {
 	name, _, err := resourceclaim.Name(pod, podClaim)
 	if err != nil || name == nil {
@@ -156,7 +156,7 @@ func (s *Snapshot) referredBy(pod *corev1.Pod, podClaim *corev1.PodResourceClaim
 	return claim, nil
 }
 
-// withExtended adds the claim for the extended resources of a pod, if there is one.
+// withExtended appends the claim for the extended resources of a pod, if there is one.
 func (s *Snapshot) withExtended(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	if claim := s.extendedOf(pod); claim != nil && !slices.Contains(claims, claim) {
 		claims = append(claims, claim)
@@ -177,8 +177,8 @@ func (s *Snapshot) extendedOf(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// make adds a claim that exists nowhere else, for the pod that it belongs to. Such claims have the
-// same name for all pods, so that they get another one here.
+// make adds a claim for extended resources that a plugin created. Such claims have the same name for all pods,
+// so the UID is appended to the name.
 func (s *Snapshot) make(claim *resourceapi.ResourceClaim) error {
 	if extendedFor(claim) == "" {
 		return fmt.Errorf("claim %s/%s is not in the snapshot, and is not for extended resources of a pod", claim.Namespace, claim.Name)
@@ -199,8 +199,7 @@ func (s *Snapshot) remove(claim *resourceapi.ResourceClaim) {
 	s.changed(id, claim, nil)
 }
 
-// extendedFor returns the UID of the pod for whose extended resources a claim is, empty if it is for
-// something else.
+// extendedFor returns the UID of the pod if a claim is for extended resources, otherwise an empty one.
 func extendedFor(claim *resourceapi.ResourceClaim) types.UID {
 	if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
 		return ""
@@ -211,14 +210,14 @@ func extendedFor(claim *resourceapi.ResourceClaim) types.UID {
 	return ""
 }
 
-// reservedFor returns the position of the pod among the consumers, -1 if it is none.
+// reservedFor returns the index of the pod among the consumers, -1 if it is not one of them.
 func reservedFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) int {
 	return slices.IndexFunc(claim.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool {
 		return by.APIGroup == "" && by.Resource == "pods" && by.Name == pod.Name && by.UID == pod.UID
 	})
 }
 
-// unreserved returns a copy without the pod, and whether it was a consumer.
+// unreserved returns a copy of a claim without the pod as a consumer, and whether the pod was one.
 func unreserved(claim *resourceapi.ResourceClaim, pod *corev1.Pod) (*resourceapi.ResourceClaim, bool) {
 	left := *claim
 	at := reservedFor(claim, pod)

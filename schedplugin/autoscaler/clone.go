@@ -8,8 +8,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// CloneTestSnapshot returns a Snapshot of deep copies of all objects, without the forks that are open. Of nil it
-// returns nil. It is for tests: no program needs to copy objects that do not change.
+// CloneTestSnapshot returns a Snapshot of deep copies of all objects, without open forks. For nil, it returns
+// nil. It is for tests: programs need not copy objects that do not change.
 func CloneTestSnapshot(s *Snapshot) *Snapshot {
 	if s == nil {
 		return nil
@@ -43,8 +43,8 @@ func CloneTestSnapshot(s *Snapshot) *Snapshot {
 	return clone
 }
 
-// SnapshotFlattenedComparer compares two Snapshots by what they have now: claims, slices and classes.
-// It does not compare how they came to that. It is for tests.
+// SnapshotFlattenedComparer compares the present claims, slices and classes of two Snapshots. It ignores forks.
+// It is for tests.
 func SnapshotFlattenedComparer() cmp.Option {
 	return cmp.Comparer(func(a, b *Snapshot) bool {
 		if a == nil || b == nil {
@@ -55,7 +55,7 @@ func SnapshotFlattenedComparer() cmp.Option {
 	})
 }
 
-// givenSlices are the slices of each node as they were added, and those of no node.
+// givenSlices returns the slices by node, as they were added.
 func (s *Snapshot) givenSlices() map[string][]*resourceapi.ResourceSlice {
 	given := make(map[string][]*resourceapi.ResourceSlice, len(s.slices.now))
 	for node, of := range s.slices.now {

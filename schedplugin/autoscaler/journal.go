@@ -3,14 +3,14 @@
 
 package autoscaler
 
-// journal is a map with forks: it remembers what it had before each fork that is open.
+// journal is a map with nested forks. It records old values, so that changes since a fork can be reverted.
 type journal[K comparable, V any] struct {
 	now map[K]V
-	// before has, for each open fork, what each key that changed since had.
+	// before has, for each open fork, the old entries of the keys that changed since.
 	before []map[K]former[V]
 }
 
-// former is a value, or that there was none.
+// former is an old entry of the map, or the fact that there was none.
 type former[V any] struct {
 	value V
 	found bool
@@ -47,7 +47,7 @@ func (j *journal[K, V]) remember(key K) {
 
 func (j *journal[K, V]) fork() { j.before = append(j.before, make(map[K]former[V])) }
 
-// commit keeps what changed since the last fork. Without a fork it does nothing.
+// commit closes the last fork and keeps the changes since. Without a fork it does nothing.
 func (j *journal[K, V]) commit() {
 	last := len(j.before) - 1
 	if last < 0 {
@@ -65,8 +65,8 @@ func (j *journal[K, V]) commit() {
 	}
 }
 
-// revert takes back what changed since the last fork, and visits the keys of that with the values
-// before and after the call, zero if there is none. Without a fork it does nothing.
+// revert closes the last fork and undoes the changes since. It calls visit for each key with the values before
+// and after the undo, zero if there is none. Without a fork it does nothing.
 func (j *journal[K, V]) revert(visit func(key K, before, after V)) {
 	last := len(j.before) - 1
 	if last < 0 {

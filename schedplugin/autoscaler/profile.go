@@ -17,10 +17,10 @@ import (
 	drayconfig "github.com/dray-project/dray/schedplugin/config"
 )
 
-// UseDray has a profile use the plugin Dray wherever it enables the plugin DynamicResources, with
-// the same weight and timeouts, for programs that make their profiles in Go. The registry needs the plugin, too:
-// schedplugin.Registry has it. Nothing changes in a profile that does not enable DynamicResources.
-// It is an error if arguments of DynamicResources are of another type than the scheduler's own.
+// UseDray replaces the plugin DynamicResources of a profile by Dray, wherever it is enabled, with the same
+// weight and timeouts. It is for programs that make their profiles in Go. The registry needs the plugin, too:
+// see schedplugin.Registry. A profile that does not enable DynamicResources is not changed. It is an error if
+// the arguments of DynamicResources do not have the scheduler's own type.
 func UseDray(profile *config.KubeSchedulerProfile) error {
 	if profile.Plugins == nil {
 		return nil
@@ -55,7 +55,7 @@ func UseDray(profile *config.KubeSchedulerProfile) error {
 
 func isInTree(plugin config.Plugin) bool { return plugin.Name == names.DynamicResources }
 
-// argsOf returns arguments for Dray that mean what those of the in-tree plugin mean.
+// argsOf converts arguments of the in-tree plugin to arguments of Dray.
 func argsOf(args runtime.Object) (runtime.Object, error) {
 	inTree, ok := args.(*config.DynamicResourcesArgs)
 	if !ok {

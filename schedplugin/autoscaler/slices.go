@@ -13,14 +13,13 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// NodeResourceSlices returns the slices that name a node, as they were added, and whether there are
-// any for it.
+// NodeResourceSlices returns the slices of a node, as they were added, and whether the node has an entry.
 func (s *Snapshot) NodeResourceSlices(nodeName string) ([]*resourceapi.ResourceSlice, bool) {
 	of, found := s.slices.now[nodeName]
 	return of.given, found && nodeName != ofNoNode
 }
 
-// AddNodeResourceSlices adds the slices of a node. It is an error if the node has some.
+// AddNodeResourceSlices adds the slices of a node. It is an error if the node already has an entry.
 func (s *Snapshot) AddNodeResourceSlices(nodeName string, added []*resourceapi.ResourceSlice) error {
 	if nodeName == ofNoNode {
 		return fmt.Errorf("add %d resource slices: the name of the node is empty", len(added))
@@ -32,12 +31,12 @@ func (s *Snapshot) AddNodeResourceSlices(nodeName string, added []*resourceapi.R
 	return nil
 }
 
-// publish adds slices at the end of the list.
+// publish stores the slices of a node, and appends them to the list.
 func (s *Snapshot) publish(node string, added []*resourceapi.ResourceSlice) {
 	s.list = append(s.list, s.keep(node, added)...)
 }
 
-// publishAll starts the list anew, with the slices of all nodes by name.
+// publishAll rebuilds the list from the slices of all nodes.
 func (s *Snapshot) publishAll(byNode map[string][]*resourceapi.ResourceSlice) {
 	s.list = nil
 	for _, node := range slices.Sorted(maps.Keys(byNode)) {
@@ -45,7 +44,7 @@ func (s *Snapshot) publishAll(byNode map[string][]*resourceapi.ResourceSlice) {
 	}
 }
 
-// keep notes the slices of a node, and returns them with their taints.
+// keep stores the slices of a node, and returns them with their taints.
 func (s *Snapshot) keep(node string, added []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	of := published{given: added, tainted: podclaims.ApplyTaintRules(added, s.rules)}
 	s.slices.set(node, of)

@@ -18,8 +18,7 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// ResourceClaimId identifies a claim. The names are those of the package whose place this one
-// takes.
+// ResourceClaimId identifies a claim. The names are those of the package that this one replaces.
 //
 //nolint:revive // the name is part of the API that is matched
 type ResourceClaimId struct {
@@ -27,27 +26,27 @@ type ResourceClaimId struct {
 	Namespace string
 }
 
-// GetClaimId returns what identifies a claim.
+// GetClaimId returns the identifier of a claim.
 //
 //nolint:revive // the name is part of the API that is matched
 func GetClaimId(claim *resourceapi.ResourceClaim) ResourceClaimId {
 	return ResourceClaimId{Name: claim.Name, Namespace: claim.Namespace}
 }
 
-// Snapshot has the claims, slices and classes of a cluster at one moment, and what was done to
-// them since. The zero value is not usable.
+// Snapshot has the claims, slices and classes of a cluster at one time, and changes that were made to them
+// since. The zero value is not usable.
 type Snapshot struct {
 	claims journal[ResourceClaimId, *resourceapi.ResourceClaim]
 	slices journal[string, published] // by node
-	// extended are the claims for the extended resources of pods, by the pod's UID.
+	// extended has the claims for extended resources, by the pod's UID.
 	extended journal[types.UID, ResourceClaimId]
 	classes  map[string]*resourceapi.DeviceClass
-	// byResource has the classes of extended resources.
+	// byResource has the class of each extended resource.
 	byResource map[string]*resourceapi.DeviceClass
 	rules      []*resourceapi.DeviceTaintRule
 
-	// list has all slices with their taints, listBefore what it was before each open fork. What a
-	// list has does not change; behind its end there is room for the next one.
+	// list has all slices with their taints. listBefore has its value before each open fork. Elements of a list
+	// are never overwritten; publish appends in place.
 	list       []*resourceapi.ResourceSlice
 	listBefore [][]*resourceapi.ResourceSlice
 
@@ -55,17 +54,16 @@ type Snapshot struct {
 	changes   changeLog
 }
 
-// published are the slices of one node.
+// published are the slices of one node, as given and with taints.
 type published struct{ given, tainted []*resourceapi.ResourceSlice }
 
-// ofNoNode is where slices are kept that are not of one node. It is no name of a node.
+// ofNoNode is the key for slices that do not belong to one node. No node has an empty name.
 const ofNoNode = ""
 
 var _ fwk.SharedDRAManager = &Snapshot{}
 
-// NewSnapshot returns a Snapshot of claims, of slices by the node that they name, of other slices
-// and of classes by name. Objects are kept by pointer and must not be modified afterwards; the maps
-// may be.
+// NewSnapshot returns a Snapshot of claims, of slices by the name of their node, of other slices, and of
+// classes by name. Objects are kept by pointer and must not be modified afterwards. The maps may be.
 func NewSnapshot(claims map[ResourceClaimId]*resourceapi.ResourceClaim, nodeLocalSlices map[string][]*resourceapi.ResourceSlice, nonNodeLocalSlices []*resourceapi.ResourceSlice, deviceClasses map[string]*resourceapi.DeviceClass) *Snapshot {
 	s := &Snapshot{
 		claims:   newJournal(claims),
@@ -98,13 +96,13 @@ func NewEmptySnapshot() *Snapshot { return NewSnapshot(nil, nil, nil, nil) }
 
 func enabled(gate featuregate.Feature) bool { return utilfeature.DefaultFeatureGate.Enabled(gate) }
 
-// SetDeviceTaintRules has the taints of rules applied to all slices, those that are added later as
-// well. It has no effect if the gate DRADeviceTaintRules is off. It is an error while a fork is open.
+// SetDeviceTaintRules applies the taints of rules to all slices, including those added later. It has no effect
+// if the gate DRADeviceTaintRules is off. It is an error while a fork is open.
 func (s *Snapshot) SetDeviceTaintRules(rules []*resourceapi.DeviceTaintRule) error {
 	if len(s.listBefore) > 0 {
 		return fmt.Errorf("set %d device taint rules: a fork is open", len(rules))
 	}
-	if !enabled(features.DRADeviceTaintRules) { // which needs DRADeviceTaints
+	if !enabled(features.DRADeviceTaintRules) { // this gate requires DRADeviceTaints
 		return nil
 	}
 	s.rules = slices.Clone(rules)
@@ -112,7 +110,7 @@ func (s *Snapshot) SetDeviceTaintRules(rules []*resourceapi.DeviceTaintRule) err
 	return nil
 }
 
-// Fork begins a what-if. Forks nest.
+// Fork opens a fork, which Commit or Revert closes. Forks nest.
 func (s *Snapshot) Fork() {
 	s.claims.fork()
 	s.slices.fork()
@@ -120,7 +118,7 @@ func (s *Snapshot) Fork() {
 	s.listBefore = append(s.listBefore, s.list)
 }
 
-// Commit keeps what was done since the last Fork. Without one it does nothing.
+// Commit keeps the changes since the last Fork. Without a fork it does nothing.
 func (s *Snapshot) Commit() {
 	s.claims.commit()
 	s.slices.commit()
@@ -128,13 +126,13 @@ func (s *Snapshot) Commit() {
 	s.listBefore = s.listBefore[:max(0, len(s.listBefore)-1)]
 }
 
-// Revert takes back what was done since the last Fork. Without one it does nothing.
+// Revert undoes the changes since the last Fork. Without a fork it does nothing.
 func (s *Snapshot) Revert() {
 	last := len(s.listBefore) - 1
 	if last < 0 {
 		return
 	}
-	// Clipped, as what is behind its end belongs to lists that were handed out since.
+	// The list is clipped, because the memory behind its end belongs to lists that were handed out since.
 	s.list, s.listBefore = slices.Clip(s.listBefore[last]), s.listBefore[:last]
 	s.slices.revert(nil)
 	s.extended.revert(nil)
@@ -149,8 +147,8 @@ func (s *Snapshot) WalkResourceClaims(f func(*resourceapi.ResourceClaim) bool) {
 	walk(s.claims.now, f)
 }
 
-// WalkResourceSlices calls a function for the slices of each node, and for those of no node, in no
-// order, until it returns false.
+// WalkResourceSlices calls a function for the slices of each node, and for those that do not belong to one, in
+// no order, until it returns false.
 func (s *Snapshot) WalkResourceSlices(f func([]*resourceapi.ResourceSlice) bool) {
 	walk(s.slices.now, func(of published) bool { return f(of.given) })
 }

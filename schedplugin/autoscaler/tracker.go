@@ -18,8 +18,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// ResourceClaims implements SharedDRAManager of the framework. What a plugin reserves is allocated
-// at once: nothing is ever in flight, and nothing is bound.
+// ResourceClaims implements SharedDRAManager of the framework. A claim that a plugin reserves is allocated at
+// once: allocations are never pending, and nothing is bound.
 func (s *Snapshot) ResourceClaims() fwk.ResourceClaimTracker { return claimTracker{s} }
 
 // ResourceSlices implements SharedDRAManager.
@@ -31,8 +31,8 @@ func (s *Snapshot) DeviceClasses() fwk.DeviceClassLister { return classLister{s}
 // DeviceClassResolver implements SharedDRAManager.
 func (s *Snapshot) DeviceClassResolver() fwk.DeviceClassResolver { return classLister{s} }
 
-// PodGroups implements a lister of the framework. There are none: cluster-autoscaler does not know
-// of claims of groups.
+// PodGroups returns a lister of pod groups for the framework. It is empty, as cluster-autoscaler does not
+// support claims of groups.
 func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noGroups{} }
 
 type noGroups struct{}
@@ -84,14 +84,14 @@ func (t claimTracker) Get(namespace, name string) (*resourceapi.ResourceClaim, e
 	return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), name)
 }
 
-// ExtendedClaim tells the plugin Dray which claim there is for the extended resources of a pod, nil for
-// none.
+// ExtendedClaim returns the claim for the extended resources of a pod, nil if there is none. The plugin Dray
+// calls it.
 func (t claimTracker) ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	return t.extendedOf(pod)
 }
 
-// SignalClaimPendingAllocation allocates a claim. One that is not there is for the extended
-// resources of a pod: plugins make it before they allocate it.
+// SignalClaimPendingAllocation allocates a claim. A claim that does not exist is for extended resources of a
+// pod: plugins create it with its allocation.
 func (t claimTracker) SignalClaimPendingAllocation(uid types.UID, allocated *resourceapi.ResourceClaim) error {
 	known, err := t.Get(allocated.Namespace, allocated.Name)
 	if err != nil {
@@ -104,13 +104,13 @@ func (t claimTracker) SignalClaimPendingAllocation(uid types.UID, allocated *res
 	return nil
 }
 
-// GetPendingAllocation implements ResourceClaimTracker: nothing is in flight.
+// GetPendingAllocation implements ResourceClaimTracker: allocations are never pending.
 func (claimTracker) GetPendingAllocation(types.UID) *resourceapi.AllocationResult { return nil }
 
-// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker: nothing is in flight.
+// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker: allocations are never pending.
 func (claimTracker) MaybeRemoveClaimPendingAllocation(types.UID, bool) bool { return false }
 
-// AssumeClaimAfterAPICall is an error: a simulation calls no API.
+// AssumeClaimAfterAPICall is an error: a simulation does not call the API.
 func (claimTracker) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) error {
 	return fmt.Errorf("claim %s/%s: pods are not bound in a simulation", claim.Namespace, claim.Name)
 }
@@ -118,13 +118,13 @@ func (claimTracker) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) er
 // AssumedClaimRestore implements ResourceClaimTracker: nothing is assumed.
 func (claimTracker) AssumedClaimRestore(string, string) {}
 
-// ListAllAllocatedDevices implements ResourceClaimTracker. The set is that of the Snapshot: it must not
-// be modified, and changes with the claims.
+// ListAllAllocatedDevices implements ResourceClaimTracker. The Snapshot owns the set: it must not be modified,
+// and changes with the claims.
 func (t claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	return t.allocated.of(t.claims.now).AllocatedDevices, nil
 }
 
-// GatherAllocatedState implements ResourceClaimTracker, with the sets of the Snapshot like
+// GatherAllocatedState implements ResourceClaimTracker. The Snapshot owns the sets, see
 // ListAllAllocatedDevices.
 func (t claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 	return t.allocated.of(t.claims.now), nil

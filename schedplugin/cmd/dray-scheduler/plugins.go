@@ -9,5 +9,5 @@ import (
 	"github.com/dray-project/dray/schedplugin"
 )
 
-// plugins are those that profiles can enable besides the ones in the tree.
+// plugins are the plugins that profiles can enable in addition to the in-tree ones.
 var plugins = []app.Option{app.WithPlugin(schedplugin.Name, schedplugin.New)}

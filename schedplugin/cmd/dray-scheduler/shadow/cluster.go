@@ -14,20 +14,21 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// cluster is a SharedDRAManager with claims of its own: those that it was told of, without the
-// allocations of one pod while that is judged. It belongs to one goroutine at a time.
+// cluster is a SharedDRAManager with its own map of claims. While a pod is judged, the allocations of its
+// claims are hidden. Only one goroutine may use it at a time.
 type cluster struct {
 	fwk.SharedDRAManager // slices and classes
 	claims               map[types.NamespacedName]*resourceapi.ResourceClaim
-	// hidden are the claims of the pod, as they were before. Nil: there was none.
+	// hidden has the claims of the judged pod as they were before allocation. nil means that the claim did not
+	// exist.
 	hidden map[types.NamespacedName]*resourceapi.ResourceClaim
-	// pending are the allocations that were announced, with the claims that they are for.
+	// pending has the claims with the allocations that the plugin signalled, by UID.
 	pending map[types.UID]*resourceapi.ResourceClaim
 }
 
 var _ fwk.ResourceClaimTracker = &cluster{}
 
-// errNotKept is for what a plugin does only after a decision.
+// errNotKept is the error of methods that a plugin calls only after a decision.
 var errNotKept = errors.New("a shadow keeps no allocations")
 
 func newCluster() *cluster {
@@ -41,8 +42,8 @@ func nameOf(claim *resourceapi.ResourceClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// hide has claims be as they were before they were allocated. Those for extended resources did not
-// exist. Without claims, all are as they are.
+// hide shows claims as they were before they were allocated. Those for extended resources did not exist.
+// Without arguments, nothing is hidden.
 func (c *cluster) hide(claims ...*resourceapi.ResourceClaim) {
 	c.hidden = make(map[types.NamespacedName]*resourceapi.ResourceClaim, len(claims))
 	for _, claim := range claims {
@@ -100,7 +101,7 @@ func (c *cluster) GetPendingAllocation(claim types.UID) *resourceapi.AllocationR
 	return nil
 }
 
-// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker. Nobody shares a claim.
+// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker. Pending claims are never shared.
 func (c *cluster) MaybeRemoveClaimPendingAllocation(claim types.UID, _ bool) bool {
 	_, found := c.pending[claim]
 	delete(c.pending, claim)
@@ -113,10 +114,10 @@ func (c *cluster) AssumeClaimAfterAPICall(*resourceapi.ResourceClaim) error { re
 // AssumedClaimRestore implements ResourceClaimTracker.
 func (c *cluster) AssumedClaimRestore(_, _ string) {}
 
-// ListAllAllocatedDevices implements ResourceClaimTracker. Dray does not ask.
+// ListAllAllocatedDevices implements ResourceClaimTracker. Dray does not call it.
 func (c *cluster) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	return nil, errNotKept
 }
 
-// GatherAllocatedState implements ResourceClaimTracker. Dray does not ask.
+// GatherAllocatedState implements ResourceClaimTracker. Dray does not call it.
 func (c *cluster) GatherAllocatedState() (*structured.AllocatedState, error) { return nil, errNotKept }

@@ -25,17 +25,17 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// flags are those of the command.
+// flags has the values of the command's flags.
 type flags struct {
 	config, kubeconfig, metrics string
 	settle                      time.Duration
 }
 
-// errDifferences ends the command if there were any.
+// errDifferences is the error of the command if there are differences.
 var errDifferences = errors.New("the schedulers disagree")
 
-// Command returns the subcommand of dray-scheduler. It runs until it is interrupted, then prints the
-// report, and fails if there are differences.
+// Command returns the subcommand of dray-scheduler. It runs until it is interrupted, then prints the report. It
+// is an error if there are differences.
 func Command() *cobra.Command {
 	f := flags{}
 	command := &cobra.Command{
@@ -60,7 +60,7 @@ Exit status: 0 if it was interrupted and the two agree about all pods, else 1.`,
 	set.StringVar(&f.metrics, "metrics-bind-address", "", "address such as 127.0.0.1:10260 to serve /metrics on, without encryption; empty for none")
 	set.DurationVar(&f.settle, "settle", 30*time.Second, "how long after a decision another pod may still explain it")
 	compatibility.DefaultComponentGlobalsRegistry.AddFlags(set)
-	_ = command.MarkFlagRequired("config") // there is such a flag
+	_ = command.MarkFlagRequired("config") // the error is only about an unknown flag
 	return command
 }
 
@@ -109,7 +109,7 @@ func (f *flags) client(configuration *config.KubeSchedulerConfiguration) (kubern
 	return kubernetes.NewForConfig(access)
 }
 
-// serveMetrics serves until the context ends.
+// serveMetrics serves metrics until the context ends.
 func serveMetrics(ctx context.Context, address string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/dray-project/dray/schedplugin"
 )
 
-// judge is the plugin of a profile, on a cluster from which the allocations of one pod can be hidden. It
-// belongs to one goroutine at a time.
+// judge runs the plugin of a profile on a cluster in which the allocations of one pod are hidden. Only one
+// goroutine may use it at a time.
 type judge struct {
 	plugin  *schedplugin.Plugin
 	cluster *cluster
 }
 
-// hiding is the handle of a profile with another manager.
+// hiding is the handle of a profile with another SharedDRAManager.
 type hiding struct {
 	fwk.Handle
 	cluster *cluster
@@ -32,7 +32,7 @@ type hiding struct {
 
 func (h hiding) SharedDRAManager() fwk.SharedDRAManager { return h.cluster }
 
-// ProfileName is that of no profile: the plugin's indexes have it in their names.
+// ProfileName returns a name that no profile has, as the plugin's informer indexes contain the name.
 func (h hiding) ProfileName() string { return "shadow of " + h.Handle.ProfileName() }
 
 func newJudge(ctx context.Context, args runtime.Object, handle fwk.Handle, c *cluster) (*judge, error) {
@@ -47,15 +47,15 @@ func newJudge(ctx context.Context, args runtime.Object, handle fwk.Handle, c *cl
 	return &judge{plugin: plugin, cluster: c}, nil
 }
 
-// device is what a request of a claim is given.
+// device is a device that a request of a claim was given.
 type device struct{ request, driver, pool, name string }
 
 func (d device) String() string { return d.driver + "/" + d.pool + "/" + d.name }
 
-// place is a device whatever it is for.
+// place returns the device without the request.
 func (d device) place() device { return device{driver: d.driver, pool: d.pool, name: d.name} }
 
-// devicesOf are those of allocations. Shares of a device by one request count once.
+// devicesOf returns the allocated devices of claims. Several shares of a device for one request count once.
 func devicesOf(claims ...*resourceapi.ResourceClaim) sets.Set[device] {
 	devices := sets.New[device]()
 	for _, claim := range claims {
@@ -70,8 +70,8 @@ func devicesOf(claims ...*resourceapi.ResourceClaim) sets.Set[device] {
 	return devices
 }
 
-// decide returns the devices that a pod would get on a node if its claims were not allocated, or why it
-// would get none.
+// decide returns the devices that a pod would get on a node if its claims were not allocated. If it would get
+// none, the status says why.
 func (j *judge) decide(ctx context.Context, pod *corev1.Pod, node *corev1.Node, claims []*resourceapi.ResourceClaim) (sets.Set[device], *fwk.Status) {
 	j.cluster.hide(claims...)
 	defer j.cluster.hide()
@@ -84,7 +84,7 @@ func (j *judge) decide(ctx context.Context, pod *corev1.Pod, node *corev1.Node, 
 	if status := j.plugin.Filter(ctx, state, pod, nodeInfo); !status.IsSuccess() {
 		return nil, status
 	}
-	// Unreserve would give back reservations in the API server.
+	// Unreserve is not called, as it would remove reservations in the API server.
 	defer clear(j.cluster.pending)
 	if status := j.plugin.Reserve(ctx, state, pod, node.Name); !status.IsSuccess() {
 		return nil, status

@@ -9,13 +9,13 @@ import (
 	"net/http"
 )
 
-// errReadOnly refuses a request that is not a read.
+// errReadOnly is the error for a request that is not a read.
 var errReadOnly = errors.New("a shadow writes nothing to the API server")
 
-// readOnly lets reads pass: get, list and watch.
+// readOnly passes reads: get, list and watch.
 type readOnly struct{ next http.RoundTripper }
 
-// ReadOnly wraps the transport of a client, for rest.Config.Wrap. All requests but GET end with an error and
+// ReadOnly wraps the transport of a client, for rest.Config.Wrap. Requests other than GET return an error and
 // do not reach the next transport.
 func ReadOnly(next http.RoundTripper) http.RoundTripper { return readOnly{next} }
 
@@ -23,7 +23,7 @@ func ReadOnly(next http.RoundTripper) http.RoundTripper { return readOnly{next} 
 func (r readOnly) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet {
 		if request.Body != nil {
-			_ = request.Body.Close() // as a RoundTripper has to
+			_ = request.Body.Close() // required of a RoundTripper
 		}
 		return nil, fmt.Errorf("%w: %s %s", errReadOnly, request.Method, request.URL.Path)
 	}

@@ -13,29 +13,29 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Outcome is what became of comparing the two schedulers' decisions about a pod.
+// Outcome is the result of comparing the decisions of the two schedulers about a pod.
 type Outcome string
 
-// Outcomes. The first three are no differences.
+// The outcomes. The first three are not differences.
 const (
-	// SameDevices: the pod was placed, with the devices that Dray would have taken.
+	// SameDevices: the pod was placed with the devices that Dray would have taken.
 	SameDevices Outcome = "same_devices"
-	// SameRefusal: the pod is unschedulable, and Dray finds no node, either.
+	// SameRefusal: the pod is unschedulable, and Dray finds no node either.
 	SameRefusal Outcome = "same_refusal"
-	// Concurrent: Dray would have taken other devices, and one of them changed hands at about the
-	// same time, so that the other scheduler may have known more or less than Dray.
+	// Concurrent: Dray would have taken other devices, and one of them was allocated or released at about the
+	// same time. So the other scheduler may have known more or less than Dray.
 	Concurrent Outcome = "concurrent"
 	// OtherDevices: Dray would have taken other devices.
 	OtherDevices Outcome = "other_devices"
-	// Refused: Dray would not have put the pod on this node.
+	// Refused: Dray would not have placed the pod on this node.
 	Refused Outcome = "refused"
-	// Accepted: the pod is unschedulable, and Dray finds a node.
+	// Accepted: the pod is unschedulable, but Dray finds a node.
 	Accepted Outcome = "accepted"
-	// Failed: Dray has no answer: an error, or a search that was given up.
+	// Failed: Dray has no answer because of an error, or because the search ran out of budget.
 	Failed Outcome = "failed"
 )
 
-// outcomes in the order of a report, as people call them.
+// outcomes lists the outcomes in the order of a report, with their texts.
 var outcomes = []struct {
 	Outcome
 	text   string
@@ -50,7 +50,7 @@ var outcomes = []struct {
 	{Failed, "not decided by Dray", true},
 }
 
-// maxDifferences is how many are told at length.
+// maxDifferences is the number of differences that a report describes.
 const maxDifferences = 100
 
 // Report counts outcomes. It is safe for concurrent use.
@@ -77,7 +77,7 @@ func newReport(start time.Time) *Report {
 	return &Report{start: start, counts: make(map[Outcome]int)}
 }
 
-// add counts an outcome, with what to tell if it is a difference.
+// add counts an outcome. difference describes it, and is empty if it is not a difference.
 func (r *Report) add(outcome Outcome, difference string) {
 	compared.WithLabelValues(string(outcome)).Inc()
 	r.mu.Lock()
@@ -88,14 +88,14 @@ func (r *Report) add(outcome Outcome, difference string) {
 	}
 }
 
-// Count is how often an outcome occurred.
+// Count returns how often an outcome occurred.
 func (r *Report) Count(outcome Outcome) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts[outcome]
 }
 
-// Differences is how many pods the schedulers disagree about.
+// Differences returns the number of pods about which the schedulers disagree.
 func (r *Report) Differences() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *Report) Differences() int {
 	return sum
 }
 
-// Text is the report for people, as of a moment.
+// Text returns the report in plain text, for the time up to now.
 func (r *Report) Text(now time.Time) string {
 	differences := r.Differences()
 	r.mu.Lock()

@@ -34,39 +34,39 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// Shadow follows what another scheduler does with the pods of its profiles.
+// Shadow watches the pods of its profiles, which another scheduler schedules.
 type Shadow struct {
 	sched  *scheduler.Scheduler
 	judges map[string]*judge // by schedulerName
 	pods   corelisters.PodLister
 	nodes  corelisters.NodeLister
 	source claimstate.Source
-	// settle is how long what happens elsewhere may be what a difference comes from.
+	// settle is the time within which a change of a device can explain a difference.
 	settle time.Duration
 	report *Report
 
 	mu      sync.Mutex
 	cluster *cluster
-	// fresh are the claims that were allocated since the start, and for which pod.
+	// fresh has the claims that were allocated since the start, and the UID of the pod for which they were.
 	fresh map[types.UID]types.UID
-	// refused are the pods whose refusal is to be looked at, or was.
+	// refused are the unschedulable pods that will be reviewed, or were.
 	refused sets.Set[types.UID]
-	// touched is when devices last came free, without requests.
+	// touched is the time at which a device was last released. Devices are without requests.
 	touched map[device]time.Time
 	open    []*disagreement
 }
 
-// disagreement is that Dray would have taken other devices. It is a difference unless one of them
-// changes hands soon.
+// disagreement says that Dray would have taken other devices. It becomes a difference unless one of them is
+// allocated or released before the time until.
 type disagreement struct {
 	until  time.Time
 	wanted sets.Set[device] // without requests
 	text   string
 }
 
-// New makes a shadow of a scheduler with these profiles, which have to have Dray, and follows a cluster
-// until the context ends. The client should be one that is ReadOnly. Settle is what counts as the same
-// time.
+// New makes a Shadow of a scheduler with these profiles, all of which must enable Dray. It watches the cluster
+// until the context ends. The client should be wrapped by ReadOnly. settle is the time within which two events
+// count as concurrent.
 func New(ctx context.Context, client kubernetes.Interface, profiles []config.KubeSchedulerProfile, settle time.Duration) (*Shadow, error) {
 	s := &Shadow{
 		judges:  make(map[string]*judge),
@@ -78,7 +78,7 @@ func New(ctx context.Context, client kubernetes.Interface, profiles []config.Kub
 		touched: make(map[device]time.Time),
 	}
 	factory := scheduler.NewInformerFactory(client, 0, nil)
-	// Nobody listens to this broadcaster: what it is given is dropped.
+	// The broadcaster has no listener, so events are dropped.
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	var err error
 	s.sched, err = scheduler.New(ctx, client, factory, nil, profile.NewRecorderFactory(broadcaster),
@@ -93,7 +93,7 @@ func New(ctx context.Context, client kubernetes.Interface, profiles []config.Kub
 	return s, s.follow(ctx, factory)
 }
 
-// plugin makes the plugin of a profile, and the judge for its pods.
+// plugin is the factory of the plugin. It also makes the judge for the pods of the profile.
 func (s *Shadow) plugin(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if s.cluster.SharedDRAManager == nil {
 		s.cluster.SharedDRAManager = handle.SharedDRAManager()
@@ -107,7 +107,7 @@ func (s *Shadow) plugin(ctx context.Context, args runtime.Object, handle fwk.Han
 	return schedplugin.New(ctx, args, handle)
 }
 
-// follow starts the informers, and returns once everything there is is known.
+// follow starts the informers, and returns once their caches have synced.
 func (s *Shadow) follow(ctx context.Context, factory informers.SharedInformerFactory) error {
 	claims, pods := factory.Resource().V1().ResourceClaims().Informer(), factory.Core().V1().Pods()
 	s.pods, s.nodes = pods.Lister(), factory.Core().V1().Nodes().Lister()
@@ -127,7 +127,7 @@ func (s *Shadow) follow(ctx context.Context, factory informers.SharedInformerFac
 	if err := s.sched.WaitForHandlersSync(ctx); err != nil {
 		return err
 	}
-	// Pods come last: they are judged by what is known of claims.
+	// Pods come last, because they are compared with the claims that are known by then.
 	_, err = pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(pod any) { s.podChanged(ctx, pod) },
 		UpdateFunc: func(_, pod any) { s.podChanged(ctx, pod) },
@@ -139,8 +139,8 @@ func (s *Shadow) follow(ctx context.Context, factory informers.SharedInformerFac
 	return nil
 }
 
-// Report is what was found so far. What was found out less than the settling time ago is not yet
-// counted, unless the end is near: then nothing more will tell.
+// Report returns the results so far. Disagreements of the last settling time are not counted yet, unless end is
+// set: then no more events will explain them.
 func (s *Shadow) Report(end bool) *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *Shadow) Report(end bool) *Report {
 	return s.report
 }
 
-// claimChanged takes note of a claim. Before is nil if it is new, after if it is gone.
+// claimChanged handles an event of a claim. before is nil for a new claim, after for a deleted one.
 func (s *Shadow) claimChanged(ctx context.Context, before, after any, initial bool) {
 	old, updated := claimIn(before), claimIn(after)
 	s.mu.Lock()
@@ -171,7 +171,7 @@ func (s *Shadow) claimChanged(ctx context.Context, before, after any, initial bo
 		return
 	}
 	if len(updated.Status.ReservedFor) != 1 || updated.Status.ReservedFor[0].Resource != "pods" {
-		return // groups are not compared
+		return // claims of groups are not compared
 	}
 	consumer := updated.Status.ReservedFor[0]
 	s.fresh[updated.UID] = consumer.UID
@@ -180,7 +180,7 @@ func (s *Shadow) claimChanged(ctx context.Context, before, after any, initial bo
 	}
 }
 
-// claimIn is the claim of an event, nil if there is none.
+// claimIn returns the claim of an event, nil if there is none.
 func claimIn(object any) *resourceapi.ResourceClaim {
 	if unseen, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unseen.Obj
@@ -189,7 +189,7 @@ func claimIn(object any) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// touch notes that devices changed hands. The lock is held.
+// touch records devices that were allocated or released. The caller holds the lock.
 func (s *Shadow) touch(before, after sets.Set[device]) {
 	places := func(devices sets.Set[device]) sets.Set[device] {
 		at := sets.New[device]()
@@ -217,7 +217,7 @@ func (s *Shadow) touch(before, after sets.Set[device]) {
 	s.open = left
 }
 
-// expire counts differences that nothing explained in time. The lock is held.
+// expire counts disagreements that no event explained in time. The caller holds the lock.
 func (s *Shadow) expire(now time.Time) {
 	for len(s.open) > 0 && !now.Before(s.open[0].until) {
 		s.report.add(OtherDevices, s.open[0].text)
@@ -231,7 +231,7 @@ func (s *Shadow) expire(now time.Time) {
 	}
 }
 
-// podChanged compares a pod that was bound, or is unschedulable.
+// podChanged compares a pod that was bound, or that is unschedulable.
 func (s *Shadow) podChanged(ctx context.Context, object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || s.judges[pod.Spec.SchedulerName] == nil {
@@ -275,8 +275,8 @@ func unschedulable(pod *corev1.Pod) bool {
 	return false
 }
 
-// consider compares the devices of a pod once all its claims have theirs, and the node is known. The
-// lock is held.
+// consider compares the devices of a pod once all its claims are allocated and the node is known. The caller
+// holds the lock.
 func (s *Shadow) consider(ctx context.Context, pod *corev1.Pod) {
 	judge := s.judges[pod.Spec.SchedulerName]
 	if judge == nil || pod.Status.ExtendedResourceClaimStatus == nil && s.source.AsksForExtended(pod) {
@@ -287,12 +287,12 @@ func (s *Shadow) consider(ctx context.Context, pod *corev1.Pod) {
 		named++
 	}
 	if len(known) != named {
-		return // one is not known yet, or gone
+		return // a claim is not known yet, or was deleted
 	}
 	var claims []*resourceapi.ResourceClaim
 	for _, claim := range known {
 		if claim.Status.Allocation == nil || claim.DeletionTimestamp != nil {
-			return // there is more to come, or no more
+			return // the claim is not allocated yet, or is being deleted
 		}
 		if s.fresh[claim.UID] == pod.UID && len(claim.Status.ReservedFor) == 1 {
 			claims = append(claims, claim)
@@ -307,12 +307,12 @@ func (s *Shadow) consider(ctx context.Context, pod *corev1.Pod) {
 	}
 	node, err := s.nodes.Get(name)
 	if err != nil {
-		return // it is gone
+		return // the node was deleted
 	}
 	s.compare(ctx, judge, pod, node, claims)
 }
 
-// nodeOf is the node that a pod was given. The claims may tell before the pod does.
+// nodeOf returns the node of a pod. The node selector of an allocation may name it before spec.nodeName does.
 func nodeOf(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -329,7 +329,7 @@ func nodeOf(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) string {
 	return ""
 }
 
-// nameField is the field by which allocations name a node.
+// nameField is the field by which allocations select a node.
 const nameField = "metadata.name"
 
 func (s *Shadow) compare(ctx context.Context, judge *judge, pod *corev1.Pod, node *corev1.Node, claims []*resourceapi.ResourceClaim) {
@@ -361,13 +361,13 @@ func (s *Shadow) compare(ctx context.Context, judge *judge, pod *corev1.Pod, nod
 	})
 }
 
-// differ records a difference that time does not explain.
+// differ records a difference that needs no settling time.
 func (s *Shadow) differ(outcome Outcome, text string) {
 	klog.InfoS("Shadow: difference", "outcome", outcome, "difference", text)
 	s.report.add(outcome, text)
 }
 
-// reviewRefusal looks for a node for a pod that another scheduler found none for, if it still waits.
+// reviewRefusal searches for a node with Dray, if the pod is still unschedulable.
 func (s *Shadow) reviewRefusal(ctx context.Context, namespace, name string, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -388,7 +388,7 @@ func (s *Shadow) reviewRefusal(ctx context.Context, namespace, name string, uid 
 	}
 }
 
-// schedule finds a node for a pod with all plugins of its profile.
+// schedule searches for a node for a pod with all plugins of its profile.
 func (s *Shadow) schedule(ctx context.Context, pod *corev1.Pod) (string, error) {
 	profile := s.sched.Profiles[pod.Spec.SchedulerName]
 	handle, ok := profile.(fwk.Handle)
@@ -410,7 +410,7 @@ func (s *Shadow) schedule(ctx context.Context, pod *corev1.Pod) (string, error) 
 	return result.SuggestedHost, err
 }
 
-// listed names devices, sorted.
+// listed formats devices, sorted.
 func listed(devices sets.Set[device]) string {
 	names := sets.New[string]()
 	for d := range devices {
