@@ -112,7 +112,7 @@ func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		return found, err
 	}
 	evaluated := p.allocator.evaluator.Evaluations()
-	known, err := p.compiled.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
+	known, err := p.recall.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
 		var answer *alike.Answer
 		var err error
 		p.search(ctx, view, u, inUse, evaluated, func(searched question, failed error) bool {
@@ -145,7 +145,7 @@ func askable(ctx context.Context, node *corev1.Node) error {
 func (p *Problem) modelQuestion(view cluster.NodeView, inUse eligibility.Usage) model.Question {
 	a := p.allocator
 	return model.Question{
-		Problem: p.compiled.Problem, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget, Without: a.without,
+		Compiled: p.recall.Compiled, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget, Without: a.without,
 	}
 }
 
@@ -160,7 +160,7 @@ func (p *Problem) conclude(ctx context.Context, in *model.Instance, result model
 		// StopError evaluates the device again, and the context may have been cancelled meanwhile.
 		return question{}, cmp.Or(askable(ctx, in.View.Node), err)
 	}
-	found := question{problem: p, state: u, view: in.View, answer: &alike.Answer{Answer: in.Answer(result)}, stats: Stats{
+	found := question{problem: p, state: u, view: in.View, answer: &alike.Answer{Finding: in.Finding(result)}, stats: Stats{
 		Steps: result.Stats.Steps, Decisions: result.Stats.Decisions, Checks: result.Stats.Checks, Backtracks: result.Stats.Backtracks,
 		CELEvaluations: p.allocator.evaluator.Evaluations() - evaluated,
 	}}

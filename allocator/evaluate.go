@@ -83,7 +83,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 	e := &Evaluation{problem: p, state: u, nodes: nodes, answers: make([]*alike.Answer, len(nodes))}
 	e.searched = sync.OnceValue(func() []*nodeSearch { return make([]*nodeSearch, len(nodes)) })
 	places := u.Snapshot().Places(nodes)
-	tally := p.compiled.Tally(places, u)
+	tally := p.recall.Tally(places, u)
 	step := batchSize(len(nodes), workers)
 	var next atomic.Int64
 	work := func(searched func()) {
@@ -93,7 +93,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 				return
 			}
 			for i := end - step; i < min(end, len(nodes)); i++ {
-				if e.answers[i] = p.compiled.Known(tally, i); e.answers[i] == nil {
+				if e.answers[i] = p.recall.Known(tally, i); e.answers[i] == nil {
 					e.evaluate(ctx, places.At(i), tally, i)
 					searched()
 				}

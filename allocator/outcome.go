@@ -124,8 +124,8 @@ func (q *question) reached() cluster.NodeView {
 
 func (q *question) solution() model.Solution {
 	return model.Solution{
-		Problem: q.problem.compiled.Problem, Features: q.problem.allocator.evaluator.Features(),
-		View: q.reached(), Answer: &q.answer.Answer, ShareID: q.problem.allocator.shareID,
+		Compiled: q.problem.recall.Compiled, Features: q.problem.allocator.evaluator.Features(),
+		View: q.reached(), Finding: &q.answer.Finding, ShareID: q.problem.allocator.shareID,
 	}
 }
 
@@ -203,7 +203,7 @@ type Missed struct {
 // Missed lists the preferences (see package extension) that the devices do not satisfy, the most important
 // first. Unless Undecided is set, no solution on the node satisfies them together with those before.
 func (a *Assignment) Missed() []Missed {
-	p := a.problem.compiled.Problem
+	p := a.problem.recall.Compiled
 	list := make([]Missed, 0, len(a.answer.Missed))
 	for _, miss := range a.answer.Missed {
 		c := &p.Constraints[miss.Constraint]

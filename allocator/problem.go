@@ -19,7 +19,7 @@ import (
 // number of goroutines and for any number of nodes and snapshots.
 type Problem struct {
 	allocator *Allocator
-	compiled  *alike.Problem
+	recall    *alike.Recall
 }
 
 // Compile checks claims and joins them with their classes. Claims are allocated together, in order. An error
@@ -61,7 +61,7 @@ func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *clai
 	if err != nil {
 		return nil, err
 	}
-	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, a.id, !a.uncached)}, nil
+	return &Problem{allocator: a, recall: a.memory.Recall(compiled, a.id, !a.uncached)}, nil
 }
 
 // Classes looks up DeviceClasses. Upstream's DeviceClassLister and client-go's

@@ -25,7 +25,7 @@ import (
 type boundsFinder struct {
 	*Cluster
 	problem  *allocator.Problem
-	compiled *claims.Problem
+	compiled *claims.Compiled
 	mappings []mapping
 	state    *pools.State // nothing is in use
 

@@ -27,7 +27,7 @@ import (
 
 // Answer is the shared answer of equivalent nodes. It is compared by its address.
 type Answer struct {
-	model.Answer
+	model.Finding
 	State uint32                        // the state for which it is remembered, 0 if it is not
 	core  atomic.Pointer[[]claims.Part] // nil until it is computed
 }
@@ -68,17 +68,17 @@ func NewMemory(e *eligibility.Evaluator, reads *Reads, b memo.Bounds, c *Counter
 	return &Memory{evaluator: e, reads: reads, bounds: b, counters: c, kinds: lru.New(b.Problems), readSets: lru.New(b.Problems)}
 }
 
-// Problem is a problem with the answers that are remembered for its kind.
-type Problem struct {
-	*claims.Problem
+// Recall is a compiled problem with the answers that are remembered for its kind.
+type Recall struct {
+	*claims.Compiled
 	memory *Memory
 	*kind  // nil if equivalent nodes may have different answers
 	owner  *owner
 }
 
-// Problem joins a compiled problem with the memory. id identifies the allocator. Deterministic means that the
+// Recall joins a compiled problem with the memory. id identifies the allocator. Deterministic means that the
 // choice of devices depends on nothing but what the problem and the policy read of them, and their order.
-func (m *Memory) Problem(p *claims.Problem, id uint32, deterministic bool) *Problem {
+func (m *Memory) Recall(p *claims.Compiled, id uint32, deterministic bool) *Recall {
 	joined := m.join(p, deterministic)
 	if joined.kind != nil {
 		joined.owner = &joined.readSet.owners[id%maxOwners]
@@ -86,8 +86,8 @@ func (m *Memory) Problem(p *claims.Problem, id uint32, deterministic bool) *Prob
 	return joined
 }
 
-func (m *Memory) join(p *claims.Problem, deterministic bool) *Problem {
-	joined := &Problem{Problem: p, memory: m}
+func (m *Memory) join(p *claims.Compiled, deterministic bool) *Recall {
+	joined := &Recall{Compiled: p, memory: m}
 	if m.bounds.Off || !deterministic || p.Particular() {
 		return joined
 	}
@@ -125,7 +125,7 @@ func (k *kind) remember(state uint32, a *Answer, most int) {
 	k.answers.Store(state, a)
 }
 
-func (p *Problem) remember(state uint32, a *Answer) {
+func (p *Recall) remember(state uint32, a *Answer) {
 	p.memory.counters.Remembered.Add(1)
 	p.kind.remember(state, a, p.memory.bounds.Answers)
 }
@@ -165,7 +165,7 @@ type readSetKey struct {
 func (l *readSet) full() bool { return l.projection != nil && l.projection.Full() }
 
 // readSetOf returns the read set of a problem, made if it is missing.
-func (m *Memory) readSetOf(p *claims.Problem) *readSet {
+func (m *Memory) readSetOf(p *claims.Compiled) *readSet {
 	var key readSetKey
 	derived := make(eligibility.Reads)
 	var attributes []resourceapi.FullyQualifiedName

@@ -21,7 +21,7 @@ type Search func(view cluster.NodeView, u eligibility.Usage, supposed bool) (*An
 
 // Ask returns the remembered answer of an equivalent node, or else searches. The place is that of the node, nil
 // if there is none.
-func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place, search Search) (*Answer, error) {
+func (p *Recall) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place, search Search) (*Answer, error) {
 	if place == nil || p.kind == nil {
 		view, err := u.Snapshot().GatherPools(node)
 		if err != nil {
@@ -52,7 +52,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		}
 	}
 	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && idleAnswerHolds(unusedFits, &view, u) {
-		known := &Answer{Answer: unusedFits.Answer} // a copy, as answers are compared by address
+		known := &Answer{Finding: unusedFits.Finding} // a copy, as answers are compared by address
 		p.remember(state, known)
 		return known, nil
 	}
@@ -84,7 +84,7 @@ var unused *cluster.State
 type idle struct{ *readSet }
 
 // idleAnswer is the answer with nothing in use. It is nil if there is none, or if no other node could share it.
-func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *cluster.Place, search Search) (*Answer, error) {
+func (p *Recall) idleAnswer(ctx context.Context, view cluster.NodeView, place *cluster.Place, search Search) (*Answer, error) {
 	state, numbered := place.Number(idle{p.readSet}, nil)
 	if !numbered {
 		var unclassed bool
@@ -107,7 +107,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 
 // answerIn returns the remembered answer of a state, or else searches. State 0 means that the node is
 // equivalent to no other.
-func (p *Problem) answerIn(ctx context.Context, state uint32, view cluster.NodeView, u eligibility.Usage, search Search, supposed bool) (*Answer, error) {
+func (p *Recall) answerIn(ctx context.Context, state uint32, view cluster.NodeView, u eligibility.Usage, search Search, supposed bool) (*Answer, error) {
 	if known := p.known(state); known != nil {
 		return known, nil
 	}
@@ -120,7 +120,7 @@ func (p *Problem) answerIn(ctx context.Context, state uint32, view cluster.NodeV
 }
 
 // cacheable reports whether the devices that are not on the node make no difference: no selector fails on them.
-func (p *Problem) cacheable(ctx context.Context, view *cluster.NodeView) bool {
+func (p *Recall) cacheable(ctx context.Context, view *cluster.NodeView) bool {
 	for _, pv := range view.Pools {
 		if len(pv.Here) == len(pv.Devices) {
 			continue
@@ -134,7 +134,7 @@ func (p *Problem) cacheable(ctx context.Context, view *cluster.NodeView) bool {
 	return true
 }
 
-func (p *Problem) evaluates(ctx context.Context, of *shape.Shape) bool {
+func (p *Recall) evaluates(ctx context.Context, of *shape.Shape) bool {
 	for _, f := range p.Filters {
 		if _, err := p.memory.evaluator.Judge(ctx, f, of); err != nil {
 			return false
@@ -144,7 +144,7 @@ func (p *Problem) evaluates(ctx context.Context, of *shape.Shape) bool {
 }
 
 // Tally returns the known states of places, nil if the problem has no kind.
-func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally {
+func (p *Recall) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally {
 	if p.kind == nil {
 		return nil
 	}
@@ -152,4 +152,4 @@ func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally
 }
 
 // Known is the remembered answer for the i-th place of a tally, nil if there is none.
-func (p *Problem) Known(tally *cluster.Tally, i int) *Answer { return p.known(tally.Number(i)) }
+func (p *Recall) Known(tally *cluster.Tally, i int) *Answer { return p.known(tally.Number(i)) }

@@ -19,8 +19,8 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Problem is a list of claims that are allocated together. It is immutable.
-type Problem struct {
+// Compiled is a list of claims that are allocated together. It is immutable.
+type Compiled struct {
 	Claims []Claim
 	// Requests are those of the claims, claim by claim.
 	Requests []Request
@@ -34,16 +34,16 @@ type Problem struct {
 	Alternatives, Domains []*Alternative
 }
 
-// Claim is one ResourceClaim of a Problem.
+// Claim is one ResourceClaim of a Compiled.
 type Claim struct {
 	Object   *resourceapi.ResourceClaim
-	Requests []Request // part of Problem.Requests
+	Requests []Request // part of Compiled.Requests
 }
 
 // Request is one entry of a claim's requests. It has one alternative, or several of which the first that
 // permits a solution is taken (KEP-4816).
 type Request struct {
-	// Claim is a position in Problem.Claims. Position is that in the claim's list.
+	// Claim is a position in Compiled.Claims. Position is that in the claim's list.
 	Claim, Position int
 	Name            string
 	Prioritized     bool
@@ -57,15 +57,15 @@ func (r *Request) Least() *Alternative {
 
 // Alternative is an exact request or one subrequest of a prioritized list.
 type Alternative struct {
-	// Claim is a position in Problem.Claims.
+	// Claim is a position in Compiled.Claims.
 	Claim int
-	// ID is the position in Problem.Alternatives. Domain is the position in Problem.Domains of an alternative
+	// ID is the position in Compiled.Alternatives. Domain is the position in Compiled.Domains of an alternative
 	// with equal demands on devices.
 	ID, Domain int
 	// Name is its name in results and constraints: "request" or "request/subrequest".
 	Name string
 	eligibility.Terms
-	// Filter is the position in Problem.Filters of the filter for the terms.
+	// Filter is the position in Compiled.Filters of the filter for the terms.
 	Filter int
 	// Count is the number of devices, at most MostCount. It is not used with All. Asked is the count in the
 	// claim.
@@ -76,7 +76,7 @@ type Alternative struct {
 	// Totals are what the devices must have together, sorted by name.
 	Totals  []Total
 	Derived []eligibility.Derived
-	// Constraints are the positions in Problem.Constraints that cover it.
+	// Constraints are the positions in Compiled.Constraints that cover it.
 	Constraints []int
 
 	offerBuffer [1]eligibility.Offer // memory for Offers
@@ -163,13 +163,13 @@ func (c Constraint) Compared(value shape.Attribute) []shape.Value {
 
 // Particular reports whether the answer depends on more than what equivalent nodes have in common: on devices
 // of allocated claims, which are identified by name, or on capacities of devices that are not shareable.
-func (p *Problem) Particular() bool {
+func (p *Compiled) Particular() bool {
 	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 || c.Capacity }) ||
 		slices.ContainsFunc(p.Alternatives, func(alt *Alternative) bool { return len(alt.Totals) > 0 })
 }
 
 // ConstraintRef names a constraint with its position, for errors.
-func (p *Problem) ConstraintRef(constraint int) string {
+func (p *Compiled) ConstraintRef(constraint int) string {
 	c := &p.Constraints[constraint]
 	switch {
 	case c.Claim == AcrossClaims:
@@ -193,7 +193,7 @@ func (c *Claim) Ref() string {
 }
 
 // Path is the name of an alternative in errors and explanations.
-func (p *Problem) Path(alt *Alternative) string {
+func (p *Compiled) Path(alt *Alternative) string {
 	return "claim " + p.Claims[alt.Claim].Ref() + ": request " + alt.Name
 }
 
@@ -201,12 +201,12 @@ func (p *Problem) Path(alt *Alternative) string {
 // the alternative.
 func (alt *Alternative) Covered(constraint int) int { return slices.Index(alt.Constraints, constraint) }
 
-// Part is a request or a required constraint: the position in Problem.Requests, or else len(Requests) plus that
-// in Problem.Constraints. Preferences are not parts, as they never cause a conflict.
+// Part is a request or a required constraint: the position in Compiled.Requests, or else len(Requests) plus that
+// in Compiled.Constraints. Preferences are not parts, as they never cause a conflict.
 type Part int
 
 // Part returns the request or the constraint that a part is. The other one is nil.
-func (p *Problem) Part(part Part) (*Request, *Constraint) {
+func (p *Compiled) Part(part Part) (*Request, *Constraint) {
 	if k := int(part) - len(p.Requests); k >= 0 {
 		return nil, &p.Constraints[k]
 	}
@@ -214,7 +214,7 @@ func (p *Problem) Part(part Part) (*Request, *Constraint) {
 }
 
 // Required is the number of constraints that are required. The others, which follow them, are preferences.
-func (p *Problem) Required() int {
+func (p *Compiled) Required() int {
 	n := len(p.Constraints)
 	for n > 0 && p.Constraints[n-1].Preferred {
 		n--

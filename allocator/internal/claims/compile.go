@@ -29,9 +29,9 @@ type Classes interface {
 
 // Compile checks claims and joins them with their classes. Extended is their extension, nil for none. Topology
 // are preferences of the allocator for all claims. An error names claim and field.
-func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, topology []resourceapi.FullyQualifiedName, classes Classes) (*Problem, error) {
+func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, topology []resourceapi.FullyQualifiedName, classes Classes) (*Compiled, error) {
 	c := compiler{
-		problem:   &Problem{Claims: make([]Claim, len(objects))},
+		problem:   &Compiled{Claims: make([]Claim, len(objects))},
 		evaluator: e,
 		features:  e.Features(),
 		classes:   classes,
@@ -64,13 +64,13 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 	return c.problem, nil
 }
 
-// compiler holds what the claims of one Problem share during compilation.
+// compiler holds what the claims of one Compiled share during compilation.
 type compiler struct {
-	problem   *Problem
+	problem   *Compiled
 	evaluator *eligibility.Evaluator
 	features  eligibility.Features
 	classes   Classes
-	// filters are positions in Problem.Filters, by the key of their terms.
+	// filters are positions in Compiled.Filters, by the key of their terms.
 	filters map[string]int
 	key     memo.Key // scratch buffer
 	// more is the extension of the current claim.
@@ -280,8 +280,8 @@ func Named(names []string, request, alternative string) bool {
 
 // Asked writes what problems of one kind have in common. The problem must not be Particular. Names of claims
 // and requests, and configurations, do not affect which devices are chosen.
-var Asked = keys.Writer[*Problem]{
-	{Covers: nil, Write: func(k *memo.Key, p *Problem) {
+var Asked = keys.Writer[*Compiled]{
+	{Covers: nil, Write: func(k *memo.Key, p *Compiled) {
 		k.Number(len(p.Filters))
 		for _, f := range p.Filters {
 			f.AppendKey(k)
@@ -302,7 +302,7 @@ var Asked = keys.Writer[*Problem]{
 			}
 		}
 	}},
-	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly.Count", "Spec.Devices.Requests[].FirstAvailable[].Count"), Write: func(k *memo.Key, p *Problem) {
+	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly.Count", "Spec.Devices.Requests[].FirstAvailable[].Count"), Write: func(k *memo.Key, p *Compiled) {
 		for _, alt := range p.Alternatives {
 			k.Number(alt.Count)
 		}
@@ -323,7 +323,7 @@ var Constrained = keys.Writer[*Constraint]{
 }
 
 // AppendKey appends the key of the problem's kind.
-func (p *Problem) AppendKey(k *memo.Key) { Asked.Append(k, p) }
+func (p *Compiled) AppendKey(k *memo.Key) { Asked.Append(k, p) }
 
 // addDomains numbers alternatives by their demands on devices.
 func (c *compiler) addDomains() {

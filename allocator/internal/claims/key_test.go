@@ -22,7 +22,7 @@ func TestKeyOfConstraints(t *testing.T) {
 	}
 	keyOf := func(c Constraint) string {
 		key := memo.NewKey()
-		(&Problem{Constraints: []Constraint{c}}).AppendKey(&key)
+		(&Compiled{Constraints: []Constraint{c}}).AppendKey(&key)
 		return string(key.Bytes)
 	}
 	for i, zero := 0, keyOf(Constraint{}); i < reflect.TypeFor[Constraint]().NumField(); i++ {

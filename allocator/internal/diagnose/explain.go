@@ -24,15 +24,15 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 			e.Pools = append(e.Pools, explain.PoolReport{Pool: pools.PoolID(pv.Pool.ID), Incomplete: pv.Incomplete, Invalid: pv.Invalid})
 		}
 	}
-	n := narrator{in: in, inspections: make([]inspection, len(in.Problem.Alternatives)), core: core}
-	for _, alt := range in.Problem.Alternatives {
+	n := narrator{in: in, inspections: make([]inspection, len(in.Compiled.Alternatives)), core: core}
+	for _, alt := range in.Compiled.Alternatives {
 		if !alt.Extra {
 			n.inspections[alt.ID] = inspect(ctx, in, alt)
 			e.Requests = append(e.Requests, n.inspections[alt.ID].RequestReport)
 		}
 	}
 	for _, p := range core {
-		if r, _ := in.Problem.Part(p); r != nil {
+		if r, _ := in.Compiled.Part(p); r != nil {
 			n.requests = append(n.requests, r)
 		}
 	}
@@ -54,7 +54,7 @@ type inspection struct {
 
 func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) inspection {
 	found := inspection{RequestReport: explain.RequestReport{
-		Claim:   in.Problem.Claims[alt.Claim].Ref(),
+		Claim:   in.Compiled.Claims[alt.Claim].Ref(),
 		Request: alt.Name,
 		Needed:  in.Needed(alt),
 		All:     alt.All,
@@ -65,7 +65,7 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) i
 			continue
 		}
 		found.Reachable++
-		reasons := in.Node.Rejections(ctx, in.Problem.Filters[alt.Filter], int32(i))
+		reasons := in.Node.Rejections(ctx, in.Compiled.Filters[alt.Filter], int32(i))
 		if len(reasons) == 0 {
 			found.Candidates++
 			continue

@@ -27,7 +27,7 @@ func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
 	var requests, constraints []string
 	for _, p := range n.core {
 		item, name := n.part(p)
-		if item.Claim != "" && len(n.in.Problem.Claims) > 1 {
+		if item.Claim != "" && len(n.in.Compiled.Claims) > 1 {
 			name += " of claim " + item.Claim
 		}
 		items = append(items, item)
@@ -76,7 +76,7 @@ func fold(names []string) (folded []string) {
 }
 
 func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {
-	r, c := n.in.Problem.Part(p)
+	r, c := n.in.Compiled.Part(p)
 	if r != nil {
 		return n.request(r)
 	}
@@ -85,7 +85,7 @@ func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {
 		item.Text += " across claims"
 		return item, item.Text
 	}
-	item.Claim = n.in.Problem.Claims[c.Claim].Ref()
+	item.Claim = n.in.Compiled.Claims[c.Claim].Ref()
 	if c.InSpec() {
 		item.Text = fmt.Sprintf("constraint %d: %s", item.Position, item.Constraint)
 	}
@@ -94,7 +94,7 @@ func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {
 
 // request describes what a request needs and which devices are available.
 func (n *narrator) request(r *claims.Request) (item explain.CoreItem, name string) {
-	item = explain.CoreItem{Claim: n.in.Problem.Claims[r.Claim].Ref(), Position: r.Position, Request: r.Name}
+	item = explain.CoreItem{Claim: n.in.Compiled.Claims[r.Claim].Ref(), Position: r.Position, Request: r.Name}
 	var options []string
 	for _, alt := range r.Alternatives {
 		if !alt.Extra {

@@ -18,8 +18,8 @@ import (
 // agree in a matchAttribute. Otherwise it is the reason that alone rejects the most devices.
 func (n *narrator) nearestMiss() string {
 	for _, p := range n.core {
-		if _, c := n.in.Problem.Part(p); c != nil {
-			if miss := n.disagreement(c, int(p)-len(n.in.Problem.Requests)); miss != "" {
+		if _, c := n.in.Compiled.Part(p); c != nil {
+			if miss := n.disagreement(c, int(p)-len(n.in.Compiled.Requests)); miss != "" {
 				return miss
 			}
 		}

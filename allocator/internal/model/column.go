@@ -80,7 +80,7 @@ func (in *Instance) column(c claims.Constraint) *Column {
 // constrain adds the relation of a constraint, and its column to the domains that it covers. Equal values have
 // equal numbers in all columns of the constraint. It only returns the error of a cancelled context.
 func (in *Instance) constrain(ctx context.Context, position int) error {
-	c := in.Problem.Constraints[position]
+	c := in.Compiled.Constraints[position]
 	shared := in.column(c)
 	r := solver.Relation{Kind: c.Kind, Most: c.Most, Off: c.Preferred}
 	if len(c.Held) > 0 {
@@ -88,7 +88,7 @@ func (in *Instance) constrain(ctx context.Context, position int) error {
 	}
 	in.problem.Relations = append(in.problem.Relations, r)
 	ids := shared.ids
-	for k, alt := range in.Problem.Domains {
+	for k, alt := range in.Compiled.Domains {
 		if alt.Covered(position) < 0 {
 			continue
 		}

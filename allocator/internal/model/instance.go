@@ -1,11 +1,11 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model translates a Problem on one node into the terms of the solver, and a solution into the terms of
+// Package model translates compiled claims on one node into the terms of the solver, and a solution into the terms of
 // the API.
 //
-//	claims.Problem ─┐
-//	eligibility.Node ┴► Instance ─► solver.Problem ─► solver.Result ─► Answer ─► AllocationResults
+//	claims.Compiled ─┐
+//	eligibility.Node ┴► Instance ─► solver.Problem ─► solver.Result ─► Finding ─► AllocationResults
 package model
 
 import (
@@ -24,9 +24,9 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Question is a Problem asked about a node.
+// Question is compiled claims asked about a node.
 type Question struct {
-	Problem   *claims.Problem
+	Compiled  *claims.Compiled
 	Evaluator *eligibility.Evaluator
 	View      cluster.NodeView
 	Usage     eligibility.Usage
@@ -51,7 +51,7 @@ type Instance struct {
 	taken    []int32
 	filtered []eligibility.Domain // by filter
 	frame    *frame
-	// problem has its preferences switched off at first. Its requests are those of Problem, in the same order.
+	// problem has its preferences switched off at first. Its requests are those of Compiled, in the same order.
 	problem solver.Problem
 	solver  solver.Solver
 	memory  memory
@@ -80,7 +80,7 @@ func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
 
 // alternative returns the alternative for which a device was chosen.
 func (in *Instance) alternative(c solver.Choice) *claims.Alternative {
-	return in.Problem.Requests[c.Request].Alternatives[c.Option]
+	return in.Compiled.Requests[c.Request].Alternatives[c.Option]
 }
 
 // Needed is how many devices an alternative takes.
@@ -97,23 +97,23 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 	in.Question, in.Literal = q, false
 	in.Node.Begin(q.Evaluator, q.View, q.Usage, &in.memory.sets)
 	in.frame = frameOf(in.Node.Devices)
-	in.filtered = append(in.filtered[:0], make([]eligibility.Domain, len(q.Problem.Filters))...)
-	for f, filter := range q.Problem.Filters {
+	in.filtered = append(in.filtered[:0], make([]eligibility.Domain, len(q.Compiled.Filters))...)
+	for f, filter := range q.Compiled.Filters {
 		if err := in.Node.Judge(ctx, filter, &in.filtered[f]); err != nil {
 			return err
 		}
 		in.Literal = in.Literal || in.filtered[f].Stops != nil
 	}
 	in.addDevices()
-	for _, alt := range q.Problem.Domains {
+	for _, alt := range q.Compiled.Domains {
 		in.addDomain(alt)
 	}
-	for _, alt := range q.Problem.Alternatives {
+	for _, alt := range q.Compiled.Alternatives {
 		if err := in.checkAll(ctx, alt); err != nil {
 			return err
 		}
 	}
-	for position := range q.Problem.Constraints {
+	for position := range q.Compiled.Constraints {
 		if err := in.constrain(ctx, position); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 // Take adds the devices of the last result to those in use, so that Solve returns what Begin and Solve would.
 // It returns false and does nothing if an allocation changes more than which devices are free.
 func (in *Instance) Take(found Result) bool {
-	if len(found.Choices) == 0 || in.Literal || in.Before != nil || len(in.Problem.Constraints) > in.Problem.Required() {
+	if len(found.Choices) == 0 || in.Literal || in.Before != nil || len(in.Compiled.Constraints) > in.Compiled.Required() {
 		return false
 	}
 	for _, c := range found.Choices {
@@ -184,12 +184,12 @@ func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error
 	}
 	for _, pv := range in.View.Pools {
 		if reason := pv.Incomplete + pv.Invalid; reason != "" {
-			return allError(in.Problem.Path(alt), "pool", pv.Pool.ID.String(), "cannot be used", ": "+reason)
+			return allError(in.Compiled.Path(alt), "pool", pv.Pool.ID.String(), "cannot be used", ": "+reason)
 		}
 	}
 	if stops := in.Domain(alt).Stops; stops != nil {
 		first, _ := stops.NextSet(0)
-		return in.deviceError(alt, int32(first), in.Node.Error(ctx, in.Problem.Filters[alt.Filter], int32(first)))
+		return in.deviceError(alt, int32(first), in.Node.Error(ctx, in.Compiled.Filters[alt.Filter], int32(first)))
 	}
 	in.Literal = in.Literal || len(alt.Constraints) > 0 && in.Needed(alt) > 0
 	return nil
@@ -206,8 +206,8 @@ func (in *Instance) reportedCount(alt *claims.Alternative) int64 {
 // checkLimits returns an error for claims whose smallest result is larger than the API can hold. It names the
 // request that exceeds the limit.
 func (in *Instance) checkLimits() error {
-	for c := range in.Problem.Claims {
-		claim := &in.Problem.Claims[c]
+	for c := range in.Compiled.Claims {
+		claim := &in.Compiled.Claims[c]
 		least := int64(0)
 		for r := range claim.Requests {
 			fewest := int64(math.MaxInt64)

@@ -26,10 +26,10 @@ func (in *Instance) addDevices() {
 // addRequests fills in the requests.
 func (in *Instance) addRequests() {
 	p := &in.problem
-	p.Claims, p.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
+	p.Claims, p.MostOfClaim = len(in.Compiled.Claims), resourceapi.AllocationResultsMaxSize
 	p.Requests = p.Requests[:0]
-	for r := range in.Problem.Requests {
-		asked := &in.Problem.Requests[r]
+	for r := range in.Compiled.Requests {
+		asked := &in.Compiled.Requests[r]
 		options := in.memory.options.Empty(len(asked.Alternatives))
 		for _, alt := range asked.Alternatives {
 			options = append(options, in.option(alt))

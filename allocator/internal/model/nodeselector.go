@@ -25,7 +25,7 @@ func (s *Solution) CheckSelectors() error {
 			continue
 		}
 		if selector != nil && len(selector.NodeSelectorTerms) > 1 {
-			path, problem := s.Problem.Path(p.Alternative), fmt.Sprintf("node selector has %d terms, only one is supported", len(selector.NodeSelectorTerms))
+			path, problem := s.Compiled.Path(p.Alternative), fmt.Sprintf("node selector has %d terms, only one is supported", len(selector.NodeSelectorTerms))
 			return &pool.NamedError{Text: fmt.Sprintf("%s: device %s: %s", path, p.id(), problem), General: path + ": " + problem}
 		}
 	}

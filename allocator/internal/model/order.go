@@ -55,7 +55,7 @@ func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 		}
 		return 0
 	}
-	for k, alt := range in.Problem.Domains {
+	for k, alt := range in.Compiled.Domains {
 		domain, candidates := &in.problem.Domains[k], make([]Candidate, len(in.Node.List))
 		domain.Order = make([]int32, 0, len(in.Node.List))
 		for i := range in.Node.List {

@@ -20,7 +20,7 @@ type Result struct {
 
 // Miss is a preference that a solution does not satisfy.
 type Miss struct {
-	// Constraint is a position in Problem.Constraints.
+	// Constraint is a position in Compiled.Constraints.
 	Constraint int
 	// Undecided is set if the search for it used up its budget.
 	Undecided bool
@@ -39,8 +39,8 @@ func (in *Instance) Solve(ctx context.Context) Result {
 	best := in.solver.Solve(ctx, &in.problem, in.Budget, in.rules())
 	var missed []Miss
 	left, numbered := in.Budget, false
-	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.End == solver.Found; k++ {
-		topology := in.Problem.Constraints[k].Topology
+	for k := in.Compiled.Required(); k < len(in.Compiled.Constraints) && best.End == solver.Found; k++ {
+		topology := in.Compiled.Constraints[k].Topology
 		if topology && !numbered {
 			if best, numbered = in.bestNumbers(ctx, best, &left), true; best.End != solver.Found {
 				break
@@ -89,13 +89,13 @@ func cloneResult(found solver.Result) solver.Result {
 // matter more. Alternatives stay, devices may change. It searches once for each number that is better than that
 // of the solution before. If the steps are spent, its End is Spent, as the best solution is not known.
 func (in *Instance) bestNumbers(ctx context.Context, best solver.Result, left *int64) solver.Result {
-	for r := range in.Problem.Requests {
-		alternatives := in.Problem.Requests[r].Alternatives
+	for r := range in.Compiled.Requests {
+		alternatives := in.Compiled.Requests[r].Alternatives
 		if len(alternatives) < 2 {
 			continue
 		}
 		same := func(r, o int) bool { // the chosen alternative with any number of devices
-			alternatives := in.Problem.Requests[r].Alternatives
+			alternatives := in.Compiled.Requests[r].Alternatives
 			return alternatives[o].Name == alternatives[best.Options[r]].Name
 		}
 		for o := range int(best.Options[r]) {
@@ -158,13 +158,13 @@ func (in *Instance) offeredValues(constraint int, found solver.Result) (offered 
 // in the core.
 const CoreBudget = 20_000
 
-// Core finds requests and constraints that cannot be satisfied together, in a Problem without a solution. It
+// Core finds requests and constraints that cannot be satisfied together, for claims without a solution. It
 // removes parts one by one, from the end, as long as no solution appears. So of two requests that both fail,
 // the first is in the core. The core is minimal as far as the budget reaches: without any one part there is a
 // solution. Parts that are not in the core stay switched off.
 func (in *Instance) Core(ctx context.Context) (core []claims.Part) {
 	requests := len(in.problem.Requests)
-	for k := requests + in.Problem.Required() - 1; k >= 0; k-- {
+	for k := requests + in.Compiled.Required() - 1; k >= 0; k-- {
 		var off *bool
 		if k < requests {
 			off = &in.problem.Requests[k].Off

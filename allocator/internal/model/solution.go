@@ -20,10 +20,10 @@ import (
 
 // Solution is a satisfiable Answer with its problem and node.
 type Solution struct {
-	Problem  *claims.Problem
+	Compiled *claims.Compiled
 	Features eligibility.Features
 	View     cluster.NodeView
-	Answer   *Answer
+	Finding  *Finding
 	// ShareID names shares. Nil numbers them from 1.
 	ShareID func() types.UID
 }
@@ -45,9 +45,9 @@ const pickBuffer = 8
 
 // picks appends the choices of the answer, by claim, request and slot.
 func (s *Solution) picks(to []pick) []pick {
-	for _, at := range s.Answer.Choices {
+	for _, at := range s.Finding.Choices {
 		pool, i := DeviceAt(s.View.Pools, at.Place)
-		alt := s.Problem.Alternatives[at.Alternative]
+		alt := s.Compiled.Alternatives[at.Alternative]
 		to = append(to, pick{alt, pool, &pool.Devices[i], i, alt.Offers[at.Offer].Class, at.Filled})
 	}
 	return to
@@ -82,7 +82,7 @@ func (s *Solution) Results() []resourceapi.AllocationResult {
 	for i := range picks {
 		devices = append(devices, s.result(&picks[i], next))
 	}
-	first, picked := 0, s.Answer.Picked
+	first, picked := 0, s.Finding.Picked
 	for c := range results {
 		end := first
 		for end < len(picks) && picks[end].Claim == c {
@@ -91,8 +91,8 @@ func (s *Solution) Results() []resourceapi.AllocationResult {
 		if end > first {
 			results[c].Devices.Results = devices[first:end:end]
 		}
-		results[c].Devices.Config = s.config(&s.Problem.Claims[c], picked)
-		picked = picked[len(s.Problem.Claims[c].Requests):]
+		results[c].Devices.Config = s.config(&s.Compiled.Claims[c], picked)
+		picked = picked[len(s.Compiled.Claims[c].Requests):]
 		results[c].NodeSelector = s.nodeSelector(picks[first:end], selector)
 		first = end
 	}
@@ -102,7 +102,7 @@ func (s *Solution) Results() []resourceapi.AllocationResult {
 // memory allocates the results and all their devices. For one claim with one device that is local to its node,
 // as most pods have, it is one allocation with the node selector. Otherwise the selector is nil.
 func (s *Solution) memory(picks []pick) ([]resourceapi.AllocationResult, []resourceapi.DeviceRequestAllocationResult, *nodeNamed) {
-	if len(s.Problem.Claims) == 1 && len(picks) == 1 && picks[0].device.Plain {
+	if len(s.Compiled.Claims) == 1 && len(picks) == 1 && picks[0].device.Plain {
 		made := new(struct {
 			results  [1]resourceapi.AllocationResult
 			devices  [1]resourceapi.DeviceRequestAllocationResult
@@ -110,7 +110,7 @@ func (s *Solution) memory(picks []pick) ([]resourceapi.AllocationResult, []resou
 		})
 		return made.results[:], made.devices[:0], &made.selector
 	}
-	return make([]resourceapi.AllocationResult, len(s.Problem.Claims)), make([]resourceapi.DeviceRequestAllocationResult, 0, len(picks)), nil
+	return make([]resourceapi.AllocationResult, len(s.Compiled.Claims)), make([]resourceapi.DeviceRequestAllocationResult, 0, len(picks)), nil
 }
 
 func (s *Solution) shareIDs() func() types.UID {
@@ -195,7 +195,7 @@ func (s *Solution) served(requests []claims.Request, picked []int32) (all []serv
 	for r := range requests {
 		alt := requests[r].Alternatives[picked[r]]
 		for o, offer := range alt.Offers {
-			if len(offer.Class.Spec.Config) == 0 || len(alt.Offers) > 1 && !slices.ContainsFunc(s.Answer.Choices, func(c Choice) bool {
+			if len(offer.Class.Spec.Config) == 0 || len(alt.Offers) > 1 && !slices.ContainsFunc(s.Finding.Choices, func(c Choice) bool {
 				return c.Alternative == alt.ID && int(c.Offer) == o
 			}) {
 				continue

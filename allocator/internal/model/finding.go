@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Answer is the outcome of a search, with devices by position.
-type Answer struct {
+// Finding is the outcome of a search, with devices by position.
+type Finding struct {
 	Satisfiable bool
 	// Undecided is set if the budget was spent. Of the other fields only Literal is valid then.
 	Undecided bool
@@ -49,19 +49,19 @@ type Filled struct {
 	Amount   amount.Amount
 }
 
-// Answer translates a result whose End is Found, None or Spent.
-func (in *Instance) Answer(result Result) Answer {
+// Finding translates a result whose End is Found, None or Spent.
+func (in *Instance) Finding(result Result) Finding {
 	if result.End != solver.Found {
-		return Answer{Literal: in.Literal, Undecided: result.End == solver.Spent}
+		return Finding{Literal: in.Literal, Undecided: result.End == solver.Spent}
 	}
-	a := Answer{
+	a := Finding{
 		Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: slices.Clone(result.Options), Missed: result.Missed,
 	}
 	for i, c := range result.Choices {
 		alt := in.alternative(c)
 		a.Choices[i] = Choice{Alternative: alt.ID, Place: in.Node.List[c.Device].Place}
 		if len(alt.Offers) > 1 {
-			a.Choices[i].Offer = in.Node.OfferOf(in.Problem.Filters[alt.Filter], c.Device)
+			a.Choices[i].Offer = in.Node.OfferOf(in.Compiled.Filters[alt.Filter], c.Device)
 		}
 		if result.Filled != nil {
 			a.Choices[i].Filled = in.frame.filled(result.Filled[i])
@@ -81,14 +81,14 @@ func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 
 // StopError returns why the search ended at a device. It evaluates the device again.
 func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
-	alt := in.Problem.Requests[at.Request].Alternatives[at.Option]
+	alt := in.Compiled.Requests[at.Request].Alternatives[at.Option]
 	switch {
 	case at.Cover < 0:
-		return in.deviceError(alt, at.Device, in.Node.Error(ctx, in.Problem.Filters[alt.Filter], at.Device))
+		return in.deviceError(alt, at.Device, in.Node.Error(ctx, in.Compiled.Filters[alt.Filter], at.Device))
 	case at.Violated:
-		return allError(in.Problem.Path(alt), "device", in.Node.ID(at.Device).String(), "violates "+in.Problem.ConstraintRef(alt.Constraints[at.Cover]), "")
+		return allError(in.Compiled.Path(alt), "device", in.Node.ID(at.Device).String(), "violates "+in.Compiled.ConstraintRef(alt.Constraints[at.Cover]), "")
 	}
-	compared := in.Problem.Constraints[alt.Constraints[at.Cover]].Attribute
+	compared := in.Compiled.Constraints[alt.Constraints[at.Cover]].Attribute
 	_, _, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[at.Device].Shape, compared)
 	return in.deviceError(alt, at.Device, err)
 }
@@ -96,7 +96,7 @@ func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 // deviceError says that a device cannot be judged for a request. The error of an expression that does not
 // compile does not name the device.
 func (in *Instance) deviceError(alt *claims.Alternative, device int32, err error) error {
-	path := in.Problem.Path(alt)
+	path := in.Compiled.Path(alt)
 	if eligibility.NotCompiled(err) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
