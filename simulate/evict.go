@@ -25,7 +25,7 @@ import (
 // are claims that no other pod uses. A claim that other pods use restricts the pod to where it can be used. The
 // result counts the pods. The error names a node that does not exist or an invalid pod, or is the context's.
 // Then nothing changes.
-func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (Result, error) {
+func (m *Sim) Drain(ctx context.Context, on Nodes, p NodePolicy, nodes ...string) (Result, error) {
 	return m.allOrNothing(func() (Result, error) {
 		entries, err := m.remove(nodes)
 		if err != nil {
@@ -43,7 +43,7 @@ func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (R
 }
 
 // placeEach places all pods of shapes, one after the other. If there is an error, some of them may be placed.
-func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p Policy) (Result, error) {
+func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p NodePolicy) (Result, error) {
 	result := Result{world: m.world}
 	for _, shape := range shapes {
 		placed, err := m.place(ctx, shape, len(shape.Pods), on, p)
@@ -109,7 +109,7 @@ type Departure struct {
 // It takes time in proportion to the nodes and their kinds of pods, if there is much room or if nodes have
 // equal pods. Other nodes are drained on a copy, and so are nodes whose pods share claims with others or get
 // devices of pools of several nodes. Options.Budget applies to each node and kind. The error is the context's.
-func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Departure, error) {
+func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p NodePolicy) ([]Departure, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -203,7 +203,7 @@ func (s *State) alone(entry *podEntry, node int) bool {
 type exits struct {
 	state  *State
 	on     Nodes
-	policy Policy
+	policy NodePolicy
 	// countable is set if no node is in the set twice.
 	countable bool
 	// rooms is the number of nodes on which a pod of a kind certainly fits, or noRoom if pods of the kind are

@@ -34,7 +34,7 @@ func TestDrainableIsWhatDrainSays(t *testing.T) {
 			sets := []Nodes{
 				Real(nil), Real(func(node *corev1.Node) bool { return node.Name != "node-1" }), Union(Real(nil), New(template, 1)), Union(Real(nil), Real(nil)),
 			}
-			c.drainable(sim.State(), sets[c.rand.IntN(len(sets))], []Policy{FirstFit, FirstFit, Spread}[c.rand.IntN(3)], seen)
+			c.drainable(sim.State(), sets[c.rand.IntN(len(sets))], []NodePolicy{FirstFit, FirstFit, Spread}[c.rand.IntN(3)], seen)
 		}
 	}
 	for _, kind := range []string{"room", "tried", "tried: no", "same node", "joined", "possible", "impossible", "undecided"} {
@@ -103,7 +103,7 @@ func TestDrainableNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func (c *crowd) drainable(s *State, on Nodes, p Policy, seen map[string]int) {
+func (c *crowd) drainable(s *State, on Nodes, p NodePolicy, seen map[string]int) {
 	got, err := s.Drainable(c.Context(), Real(nil), on, p)
 	if err != nil {
 		c.Fatal(err)
@@ -141,7 +141,7 @@ func (c *crowd) drainable(s *State, on Nodes, p Policy, seen map[string]int) {
 }
 
 // ways counts in which ways nodes are found out about.
-func (c *crowd) ways(s *State, on Nodes, p Policy, seen map[string]int) {
+func (c *crowd) ways(s *State, on Nodes, p NodePolicy, seen map[string]int) {
 	leaving := s.leaving(Real(nil))
 	s = s.seen()
 	e := &exits{state: s, on: on.limited(&s.data), policy: p, countable: on.disjoint(), rooms: make(map[*podKind]int), trials: make(map[string]*trial)}

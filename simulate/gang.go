@@ -36,7 +36,7 @@ import (
 // It takes time in proportion to the nodes, and as FitsMany for each domain. Pods that do not fit one by one
 // take time in proportion to all devices, and up to Options.Budget. Each value of an attribute is a problem of
 // its own. The error is about a topology or a shape, or is the context's. Then nothing changes.
-func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
+func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p NodePolicy) (Result, error) {
 	demands = slices.Clone(demands)
 	for i := range demands {
 		var err error
@@ -83,7 +83,7 @@ func checkUndecided(t []Topology, on Nodes) error {
 
 // gangWithin tries the domains of all the topologies. Only if last is set, the result says why the gang was not
 // placed.
-func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy, last bool) (Result, error) {
+func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on Nodes, p NodePolicy, last bool) (Result, error) {
 	total := 0
 	for _, d := range demands {
 		total += min(max(0, d.Count), math.MaxInt-total)
@@ -166,7 +166,7 @@ func withoutDomain(t []Topology) string {
 }
 
 // gangOn places the pods of all members, or none.
-func (m *Sim) gangOn(ctx context.Context, members []member, p Policy) (Result, error) {
+func (m *Sim) gangOn(ctx context.Context, members []member, p NodePolicy) (Result, error) {
 	return m.allOrNothing(func() (Result, error) {
 		result := Result{world: m.world}
 		for _, d := range members {

@@ -62,7 +62,7 @@ func TestTotalMemory(t *testing.T) {
 		m := state.Sim()
 		for range 3 {
 			for i, shape := range shapes {
-				r, err := m.PlaceMany(t.Context(), shape, 7, Real(nil), []Policy{FirstFit, Pack, Spread}[i%3])
+				r, err := m.PlaceMany(t.Context(), shape, 7, Real(nil), []NodePolicy{FirstFit, Pack, Spread}[i%3])
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -128,7 +128,7 @@ func TestPlaceManyEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, on := range []simulate.Nodes{simulate.Real(nil), simulate.New(template, 1)} {
-		for _, policy := range []simulate.Policy{simulate.FirstFit, simulate.Pack} {
+		for _, policy := range []simulate.NodePolicy{simulate.FirstFit, simulate.Pack} {
 			ctx := &countedContext{Context: t.Context(), left: 4}
 			sim := state.Sim()
 			if err := second(sim.PlaceMany(ctx, shape, 1<<40, on, policy)); !errors.Is(err, context.Canceled) {

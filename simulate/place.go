@@ -20,7 +20,7 @@ import (
 // claims can be used. Placing a pod again stands for another equal pod, which uses as much again. The result
 // says whether the pod was placed. The error is about the pod or a template of the set, or is the context's.
 // Then nothing changes.
-func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (Result, error) {
+func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p NodePolicy) (Result, error) {
 	kind, err := m.world.kindOf(pod)
 	if err != nil {
 		return Result{}, err
@@ -33,7 +33,7 @@ func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (R
 // the last one are placed. With FirstFit it takes time in proportion to the nodes, and to those that change.
 // Equal nodes of a template are filled in one step. The error is about a template of the set, or is the
 // context's. Then nothing changes.
-func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
+func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p NodePolicy) (Result, error) {
 	if n == 1 {
 		return m.place(ctx, shape, n, on, p) // nothing changes before the last step that can fail
 	}
@@ -48,12 +48,12 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 }
 
 // place is PlaceMany, but some of the pods may be placed if there is an error.
-func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
+func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p NodePolicy) (Result, error) {
 	return m.placeSome(ctx, shape, n, 0, on, p)
 }
 
 // placeSome is place with a largest number of these pods on one node. Zero or less is no limit.
-func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on Nodes, p Policy) (Result, error) {
+func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on Nodes, p NodePolicy) (Result, error) {
 	c, err := m.world.NewCall(ctx)
 	if err != nil {
 		return Result{}, err

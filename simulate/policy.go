@@ -18,7 +18,7 @@ import (
 
 // Policy chooses a node among those on which a pod fits. Options.DevicePolicy chooses the devices of the node.
 // A policy is immutable.
-type Policy struct {
+type NodePolicy struct {
 	// score is nil for first fit.
 	score func(NodeClass) float64
 	// lasting identifies a policy whose scores depend on the node alone, so that they can be cached; 0 for any
@@ -27,11 +27,11 @@ type Policy struct {
 }
 
 // FirstFit takes the first node that fits, in the order of the set.
-var FirstFit = Policy{}
+var FirstFit = NodePolicy{}
 
 // Score returns a policy that prefers the node with the highest score, the first of several. f is called once
 // per call for all nodes in the same state.
-func Score(f func(NodeClass) float64) Policy { return Policy{score: f} }
+func Score(f func(NodeClass) float64) NodePolicy { return NodePolicy{score: f} }
 
 // NodeClass is an equivalence class of nodes, as a Policy sees it: they are in the same state.
 type NodeClass struct {
@@ -52,7 +52,7 @@ type batch struct {
 	call   onenode.Call
 	shape  *Shape
 	on     Nodes
-	policy Policy
+	policy NodePolicy
 	asked  *asked
 	left   int
 	placed []segment
@@ -116,13 +116,13 @@ type candidate struct {
 
 // Pack prefers the node with the largest fraction of devices in use, Spread the one with the smallest.
 var (
-	Pack   = Policy{score: func(c NodeClass) float64 { return c.InUse }, lasting: 1}
-	Spread = Policy{score: func(c NodeClass) float64 { return -c.InUse }, lasting: 2}
+	Pack   = NodePolicy{score: func(c NodeClass) float64 { return c.InUse }, lasting: 1}
+	Spread = NodePolicy{score: func(c NodeClass) float64 { return -c.InUse }, lasting: 2}
 )
 
 // LeastWaste prefers the node that loses least room for pods of the given shapes. The loss is the number of
 // pods of each shape that no longer fit.
-func LeastWaste(shapes ...*Shape) Policy {
+func LeastWaste(shapes ...*Shape) NodePolicy {
 	return Score(func(c NodeClass) float64 {
 		lost := 0.0
 		for _, shape := range shapes {

@@ -17,8 +17,8 @@ import (
 // The node that is chosen by what is remembered of nodes is the one that looking at all nodes gives.
 func TestRankedNodesAreThoseOfAllNodes(t *testing.T) {
 	RunUsual(t)
-	policies := []Policy{Pack, Spread}
-	each := []Policy{Score(func(c NodeClass) float64 { return c.InUse }), Score(func(c NodeClass) float64 { return -c.InUse })}
+	policies := []NodePolicy{Pack, Spread}
+	each := []NodePolicy{Score(func(c NodeClass) float64 { return c.InUse }), Score(func(c NodeClass) float64 { return -c.InUse })}
 	sets := []Nodes{Real(nil), Real(func(node *corev1.Node) bool { return node.Name != "node-1" })}
 	seen := make(map[string]int)
 	for seed := range uint64(60) {
@@ -118,7 +118,7 @@ func TestRankedNodesAreShared(t *testing.T) {
 	}
 	m := state.Sim()
 	scored := 0
-	policy := Policy{lasting: 1, score: func(c NodeClass) float64 { scored++; return c.InUse }}
+	policy := NodePolicy{lasting: 1, score: func(c NodeClass) float64 { scored++; return c.InUse }}
 	for _, pod := range pods[:kinds] {
 		if r, err := m.Place(t.Context(), pod, Real(nil), policy); err != nil || !r.All() {
 			t.Fatal(r, err)

@@ -177,7 +177,7 @@ func (c *crowd) fill() {
 	sim := c.open().Sim()
 	for range c.rand.IntN(2 * len(c.cluster.Nodes)) {
 		pod := c.randomPod()
-		result, err := sim.Place(c.Context(), pod, Real(nil), []Policy{FirstFit, Spread}[c.rand.IntN(2)])
+		result, err := sim.Place(c.Context(), pod, Real(nil), []NodePolicy{FirstFit, Spread}[c.rand.IntN(2)])
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func (c *crowd) change(sim *Sim) {
 			}
 		}
 	default:
-		if _, err := sim.Place(c.Context(), c.randomPod(), Real(nil), []Policy{FirstFit, Spread, Pack}[c.rand.IntN(3)]); err != nil {
+		if _, err := sim.Place(c.Context(), c.randomPod(), Real(nil), []NodePolicy{FirstFit, Spread, Pack}[c.rand.IntN(3)]); err != nil {
 			c.Fatal(err)
 		}
 	}

@@ -38,7 +38,7 @@ type Queue struct {
 	Backfill bool
 	// On are the real nodes on which the pods may start. Policy chooses among them.
 	On     simulate.Nodes
-	Policy simulate.Policy
+	Policy simulate.NodePolicy
 }
 
 // Start is when the pods of a Wait start.
