@@ -93,8 +93,7 @@ type podKind struct {
 	entries []claimEntry
 	// shares is set if one of the claims can be used by other pods, too.
 	shares bool
-	// extended are the extended resources that have a device class, with the requests for devices that replace
-	// them.
+	// extended are the extended resources that have a device class.
 	extended []extendedDemand
 	demands  []amounts.Demand // of resources, extended ones included
 	// asks are the names of the extended resources that the pods ask for.
@@ -114,8 +113,7 @@ type podKind struct {
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first variant: devices provide no extended resource
-	// whole and filters are set for a kind whose pods may get only devices that pass the filters. whole is the
-	// kind without filters.
+	// whole is the kind without filters, nil if devices need not pass any.
 	whole   *podKind
 	filters []narrow.Filter
 }

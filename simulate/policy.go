@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// Policy chooses a node among those on which a pod fits. Options.DevicePolicy chooses the devices of the node.
+// NodePolicy chooses a node among those on which a pod fits. Options.DevicePolicy chooses the devices of the node.
 // A policy is immutable.
 type NodePolicy struct {
 	// score is nil for first fit.
