@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,7 @@ const switchesPeriod = 5 * time.Second
 type SwitchFile struct {
 	path    string
 	current atomic.Pointer[Switches]
+	mu      sync.Mutex // held by Reread
 	// failed is the last error that was logged.
 	failed string
 }
@@ -79,8 +81,10 @@ func (s *SwitchFile) Follow(ctx context.Context) {
 }
 
 // Reread reads the file once. What cannot be read or understood is logged, and changes nothing.
-// It must not be called from several goroutines at once.
+// It is safe for concurrent use.
 func (s *SwitchFile) Reread(logger klog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	read, err := readSwitches(s.path)
 	if err != nil {
 		if s.failed != err.Error() {
