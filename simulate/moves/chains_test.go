@@ -254,3 +254,34 @@ func TestFindOnManyNodes(t *testing.T) {
 		}
 	}
 }
+
+// Several wanted pods may share one node. The bound must not be above what the plan costs then.
+func TestBoundOfPodsThatShareANode(t *testing.T) {
+	c := gpuCluster(4, 4)
+	for i, node := range c.Nodes {
+		node.Labels = map[string]string{"number": fmt.Sprint(i)}
+	}
+	state, err := simulate.Open(c, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	first, err := state.Node(c.Nodes[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := sim.Put(t.Context(), gpuPod("runs", 4), first); err != nil || !result.All() {
+		t.Fatal(result, err)
+	}
+	q := moves.Question{Nodes: names(&c), Cost: func(*corev1.Pod) float64 { return 1 }}
+	for i := range 2 {
+		pod := gpuPod(fmt.Sprintf("wanted-%d", i), 2)
+		pod.Spec.NodeSelector = map[string]string{"number": "0"}
+		q.Wanted = append(q.Wanted, pod)
+	}
+	plan, err := moves.Find(t.Context(), sim.State(), q)
+	if err != nil || !plan.Possible || plan.Cost != 1 || plan.Bound != 1 {
+		t.Fatalf("possible %t, costs %v, at least %v, %v; want one move that costs 1", plan.Possible, plan.Cost, plan.Bound, err)
+	}
+	check(t, sim.State(), &q, plan)
+}
