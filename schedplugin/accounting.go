@@ -29,25 +29,25 @@ import (
 type accounting struct {
 	mu       sync.Mutex
 	snapshot *pools.Snapshot
-	any      bool
+	found    bool
 }
 
-// of returns a snapshot if there are such devices, else nil.
-func (a *accounting) of(snapshot *pools.Snapshot) *pools.Snapshot {
+// snapshotIfAny returns a snapshot if there are such devices, else nil.
+func (a *accounting) snapshotIfAny(snapshot *pools.Snapshot) *pools.Snapshot {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.snapshot != snapshot {
-		a.snapshot, a.any = snapshot, nodeallocatable.Any(snapshot)
+		a.snapshot, a.found = snapshot, nodeallocatable.Any(snapshot)
 	}
-	if !a.any {
+	if !a.found {
 		return nil
 	}
 	return snapshot
 }
 
-// notRecorded is why devices for extended resources cannot stand for resources of their node: the API server accepts only what
+// extendedNotRecorded is why devices for extended resources cannot stand for resources of their node: the API server accepts only what
 // is taken by claims that the spec of the pod names.
-const notRecorded = refusal.Short + "devices for extended resources stand for CPU or other resources of their node, which cannot be recorded in the status of a pod"
+const extendedNotRecorded = refusal.Short + "devices for extended resources stand for CPU or other resources of their node, which cannot be recorded in the status of a pod"
 
 // account refuses a node that does not have what the pod requests together with what its devices take. Found are
 // the devices of the variant's claims.
@@ -66,7 +66,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 			continue
 		}
 		if claim.Extended && nodeallocatable.SlicesOf(c.devices, []*resourceapi.AllocationResult{allocation}) != nil {
-			reason := c.refusals.For(v, notRecorded, notRecorded, c.counted(nodeInfo.Node()))
+			reason := c.refusals.Add(v, extendedNotRecorded, extendedNotRecorded, c.countedName(nodeInfo.Node()))
 			return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, nodeInfo.Node())
 		}
 		taken = append(taken, allocation)
@@ -76,7 +76,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 		return nil
 	}
 	open := c.accounts
-	if c.preemption.Supposes() { // what is found out is not for the scheduler
+	if c.preemption.IsWhatIf() { // what is found out is not for the scheduler
 		open = func() (*nodeallocatable.Accounts, *fwk.Status) { return p.openAccounts(ctx, c, pod) }
 	}
 	opened, status := open()
@@ -87,9 +87,9 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	case status.Code() == fwk.Error:
 		return failed(klog.FromContext(ctx), status.AsError())
 	case !status.IsSuccess():
-		reason := c.refusals.For(v, refusal.Short+status.Message(), refusal.Short+"for one of many reasons", c.counted(nodeInfo.Node()))
+		reason := c.refusals.Add(v, refusal.Short+status.Message(), refusal.Short+"for one of many reasons", c.countedName(nodeInfo.Node()))
 		return refused(ctx, status.Code(), reason, pod, nodeInfo.Node())
-	case c.preemption.Supposes():
+	case c.preemption.IsWhatIf():
 		return nil
 	}
 	if err := opened.Publish(state); err != nil {
@@ -121,12 +121,12 @@ var errNotAccounted = errors.New("its devices are others than those that were ac
 
 // accountedFor checks that the devices which a pod gets are those that were accounted for: pods of a group may have
 // changed what is in use.
-func (c *cycle) accountedFor(suited *suitable) error {
+func (c *cycle) accountedFor(feasible *feasibleNode) error {
 	if c.devices == nil {
 		return nil
 	}
-	for i, claim := range suited.variant.claims {
-		expected, got := &suited.found[i], claim.Allocated()
+	for i, claim := range feasible.variant.claims {
+		expected, got := &feasible.found[i], claim.Allocated()
 		if got == nil || !slices.EqualFunc(expected.Devices.Results, got.Devices.Results, sameShare) &&
 			nodeallocatable.SlicesOf(c.devices, []*resourceapi.AllocationResult{expected, got}) != nil {
 			return fmt.Errorf("claim %s: %w", klog.KObj(claim.Object), errNotAccounted)

@@ -170,7 +170,7 @@ func TestExtendedResourcesThatTake(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), withCPUs("b"), taking(gpus("a", 1)), gpus("b", 1))
 	a := w.attempt(extended(podWith("p")))
 	expect(t, a.preFilter(), fwk.Success, "")
-	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, notRecorded)
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, extendedNotRecorded)
 	expect(t, a.filter(1), fwk.Success, "")
 }
 
@@ -189,8 +189,8 @@ func TestAccountsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.suits("a").found[0].Devices.Results[0].Device = "gpu-1"
-	if err := c.accountedFor(c.suits("a")); !errors.Is(err, errNotAccounted) {
+	c.feasible("a").found[0].Devices.Results[0].Device = "gpu-1"
+	if err := c.accountedFor(c.feasible("a")); !errors.Is(err, errNotAccounted) {
 		t.Errorf("other devices: %v", err)
 	}
 }

@@ -24,49 +24,49 @@ import (
 // reasonOf says why a node does not have the devices. For nodes that are alike it is found
 // out once.
 func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev1.Node, found allocator.Feasibility, answer string, err error) string {
-	name := c.counted(node)
+	name := c.countedName(node)
 	switch answer {
 	case metrics.Unsatisfiable:
 		return p.reasonAgainst(ctx, c, v, node, found)
 	case metrics.Undecided:
-		return c.refusals.For(v, refusal.Undecided, refusal.Undecided, name)
+		return c.refusals.Add(v, refusal.Undecided, refusal.Undecided, name)
 	case metrics.Timeout:
-		return c.refusals.For(v, refusal.Timeout, refusal.Timeout, name)
+		return c.refusals.Add(v, refusal.Timeout, refusal.Timeout, name)
 	case metrics.Cancelled: // nobody is interested
 		return fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx))
 	}
-	return c.refusals.For(v, allocator.General(err), refusal.Error, name)
+	return c.refusals.Add(v, allocator.General(err), refusal.Error, name)
 }
 
 // reasonAgainst says what the node lacks. What is set aside for other pods is looked at as
 // what it is.
 func (p *Plugin) reasonAgainst(ctx context.Context, c *cycle, v *variant, node *corev1.Node, found allocator.Feasibility) string {
-	name := c.counted(node)
-	problem, usage, alike := v.asked(c), c.usage(), found.Alike()
-	if c.preemption.Aside() && !c.preemption.Removed() {
-		plain, err := v.problem.Feasible(p.limit(ctx, c), c.view.State, node)
+	name := c.countedName(node)
+	problem, usage, alike := v.problemFor(c), c.usage(), found.Alike()
+	if c.preemption.HasSetAside() && !c.preemption.Removed() {
+		plain, err := v.problem.Feasible(p.withTimeout(ctx, c), c.view.State, node)
 		switch {
 		case err != nil:
 		case plain.Verdict() == allocator.Satisfiable:
-			return c.refusals.For(v, refusal.SetAside, refusal.SetAside, name)
+			return c.refusals.Add(v, refusal.SetAside, refusal.SetAside, name)
 		case plain.Verdict() == allocator.NotSatisfiable:
 			problem, usage, alike = v.problem, c.view.State, plain.Alike()
 		}
 	}
-	if reason, known := c.refusals.Known(v, alike, name); known {
+	if reason, known := c.refusals.AddKnown(v, alike, name); known {
 		return reason
 	}
 	outcome, err := problem.Allocate(ctx, usage, node)
 	unsatisfiable, ok := outcome.(*allocator.Unsatisfiable)
 	if err != nil || !ok {
-		return c.refusals.For(v, refusal.Unexplained, refusal.Unexplained, name)
+		return c.refusals.Add(v, refusal.Unexplained, refusal.Unexplained, name)
 	}
-	return c.refusals.Against(v, unsatisfiable, alike, p.reasons.Of(v, unsatisfiable), name)
+	return c.refusals.AddAnswer(v, unsatisfiable, alike, p.reasons.Of(v, unsatisfiable), name)
 }
 
-// counted is the name under which a node is counted among those that are refused: none if the
+// countedName is the name under which a node is counted among those that are refused: none if the
 // question is what would be without pods.
-func (c *cycle) counted(node *corev1.Node) string {
+func (c *cycle) countedName(node *corev1.Node) string {
 	if c.preemption.Removed() {
 		return ""
 	}
@@ -90,19 +90,19 @@ func (p *Plugin) explain(ctx context.Context, about runtime.Object, refusals []*
 	if outlook != "" {
 		who += " (" + outlook + ")"
 	}
-	p.notes.Tell(recorder.WithLogger(logger), who, *to, refusals)
+	p.eventLimiter.Record(recorder.WithLogger(logger), who, *to, refusals)
 }
 
 // What becomes of a search that was given up: it is repeated after a while, with four times
 // the budget and twice the time of the attempt before, up to a limit.
 const (
-	firstRetry  = time.Second
-	lastRetry   = time.Minute
-	maxPatience = 3
+	firstRetry     = time.Second
+	lastRetry      = time.Minute
+	maxBudgetLevel = 3
 )
 
-// patience is how often the limits of a search are raised for a pod.
-func (p *Plugin) patience(pod types.UID) int { return min(p.endings.Undecided(pod), maxPatience) }
+// budgetLevel is how often the limits of a search are raised for a pod.
+func (p *Plugin) budgetLevel(pod types.UID) int { return min(p.endings.Undecided(pod), maxBudgetLevel) }
 
 // retry has a pod tried again though nothing happens: that its search was given up does not
 // say that there are no devices.
@@ -119,12 +119,12 @@ func (p *Plugin) retry(ctx context.Context, pod *corev1.Pod, undecided int) {
 	})
 }
 
-// conclude records how an attempt ended that found no node.
-func (p *Plugin) conclude(ctx context.Context, c *cycle, pod *corev1.Pod, refusals []*refusal.Refusal) {
+// recordAttempt records how an attempt ended that found no node.
+func (p *Plugin) recordAttempt(ctx context.Context, c *cycle, pod *corev1.Pod, refusals []*refusal.Refusal) {
 	if c.undecided.Load() {
 		metrics.LeftUndecided()
 	}
-	last := p.endings.End(pod, refusal.Attempt{Refusals: refusals, GaveUp: c.undecided.Load() || c.undecidedWithout.Load()})
+	last := p.endings.End(pod, refusal.Attempt{Refusals: refusals, GaveUp: c.undecided.Load() || c.undecidedWhatIf.Load()})
 	if last.Undecided > 0 {
 		p.retry(ctx, pod, last.Undecided)
 	}

@@ -30,13 +30,13 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
-	if c.idle() {
+	if c.hasNoClaims() {
 		return nil
 	}
 	node := nodeInfo.Node()
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason == "" {
-		reason = c.member.Refuse(node.Name, c.claims, c.usage)
+		reason = c.member.WhyNotOn(node.Name, c.claims, c.usage)
 	}
 	if reason != "" {
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
@@ -48,7 +48,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	}
 	if reason != "" {
 		// Only where everything else is at hand it makes sense to give these up.
-		c.refuse(unusable)
+		c.addUnusable(unusable)
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
 	var devices []resourceapi.AllocationResult
@@ -60,7 +60,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 			return status
 		}
 	}
-	c.pass(node, v, devices)
+	c.addFeasible(node, v, devices)
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 // the first is.
 func (p *Plugin) unusable(of []*claimstate.Claim, node *corev1.Node) (claims []*claimstate.Claim, reason string) {
 	for _, claim := range of {
-		why := p.uselessness(claim, node)
+		why := p.whyUnusable(claim, node)
 		if why == "" {
 			continue
 		}
@@ -80,8 +80,8 @@ func (p *Plugin) unusable(of []*claimstate.Claim, node *corev1.Node) (claims []*
 	return claims, reason
 }
 
-// uselessness says what keeps an allocation from being used on a node, if anything does.
-func (p *Plugin) uselessness(claim *claimstate.Claim, node *corev1.Node) string {
+// whyUnusable says what keeps an allocation from being used on a node, if anything does.
+func (p *Plugin) whyUnusable(claim *claimstate.Claim, node *corev1.Node) string {
 	allocation := claim.Allocated()
 	switch {
 	case allocation == nil:
@@ -112,17 +112,17 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if v.problem == nil {
 		return allocator.Feasibility{}, nil
 	}
-	if _, planned := c.member.Planned(v.claims, c.preemption.Supposes()); planned {
+	if _, planned := c.member.Planned(v.claims, c.preemption.IsWhatIf()); planned {
 		return allocator.Feasibility{}, nil // they are set aside for the group as a whole
 	}
 	node := nodeInfo.Node()
-	found, err := v.asked(c).Feasible(p.limit(ctx, c), c.usage(), node)
+	found, err := v.problemFor(c).Feasible(p.withTimeout(ctx, c), c.usage(), node)
 	answer := metrics.Outcome(ctx, found.Verdict(), err)
 	metrics.Answered(answer, found.Stats(), err)
 	if answer == metrics.Satisfiable {
 		return found, nil
 	}
-	if gaveUp(answer) {
+	if searchGivenUp(answer) {
 		c.giveUpSearch()
 	}
 	code := fwk.UnschedulableAndUnresolvable
@@ -138,12 +138,14 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeIn
 	if without == nil {
 		return false
 	}
-	found, err := v.supposed().Feasible(p.limit(ctx, c), without, nodeInfo.Node())
-	if gaveUp(metrics.Outcome(ctx, found.Verdict(), err)) {
-		c.undecidedWithout.Store(true)
+	found, err := v.whatIfProblem().Feasible(p.withTimeout(ctx, c), without, nodeInfo.Node())
+	if searchGivenUp(metrics.Outcome(ctx, found.Verdict(), err)) {
+		c.undecidedWhatIf.Store(true)
 	}
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 
-// gaveUp reports whether an answer says that it is not known whether there are devices.
-func gaveUp(answer string) bool { return answer == metrics.Undecided || answer == metrics.Timeout }
+// searchGivenUp reports whether an answer says that it is not known whether there are devices.
+func searchGivenUp(answer string) bool {
+	return answer == metrics.Undecided || answer == metrics.Timeout
+}

@@ -266,7 +266,7 @@ func TestOthersHaveTheLastWord(t *testing.T) {
 			plugins = append(plugins, answering{status})
 		}
 		p := &Plugin{handle: withPostFilters{plugins: plugins}}
-		_, status := p.withOthers(t.Context(), nil, nil, nil, "ours")
+		_, status := p.postFilterOthers(t.Context(), nil, nil, nil, "ours")
 		if status.Code() != test.code || status.Message() != test.says {
 			t.Errorf("%s: %v, want %v: %s", name, status, test.code, test.says)
 		}

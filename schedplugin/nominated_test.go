@@ -32,7 +32,7 @@ func (f faulty) NominatedPodsForNode(node string) []fwk.PodInfo {
 func TestQueuesAreRecognised(t *testing.T) {
 	of := func(handle fwk.Handle) *Plugin {
 		p := &Plugin{handle: handle}
-		p.queued = sync.OnceValue(p.hasQueue)
+		p.queueExists = sync.OnceValue(p.hasQueue)
 		return p
 	}
 	if pods := of(queueless{}).nominatedTo("a"); pods != nil {

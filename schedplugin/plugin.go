@@ -38,8 +38,8 @@ import (
 // Name is the name of the plugin in scheduler configurations.
 const Name = "Dray"
 
-// programs is how many compiled CEL expressions are kept.
-const programs = 1024
+// programCacheSize is how many compiled CEL expressions are kept.
+const programCacheSize = 1024
 
 // Plugin implements the extension points of the scheduling framework. It is safe for
 // concurrent use, as the framework requires.
@@ -51,16 +51,16 @@ type Plugin struct {
 	source   claimstate.Source
 	// core allocates. Questions of what would be are for a second one, as an allocator
 	// remembers the last answer for each node.
-	core, supposing *allocator.Allocator
-	// patient have larger budgets, for pods whose search was given up.
-	patient [maxPatience]*allocator.Allocator
+	core, whatIfCore *allocator.Allocator
+	// retryCores have larger budgets, for pods whose search was given up.
+	retryCores [maxBudgetLevel]*allocator.Allocator
 	// model is nil if dynamic resource allocation is switched off. Then the plugin has
 	// nothing to say about any pod.
-	model  *model.Model
-	writer *binding.Writer
-	pods   claimstate.Index
-	hints  *wake.Hints
-	notes  *refusal.Notes
+	model        *model.Model
+	writer       *binding.Writer
+	pods         claimstate.Index
+	hints        *wake.Hints
+	eventLimiter *refusal.EventLimiter
 	// accounting is of devices that stand for resources of nodes.
 	accounting accounting
 	// preemption knows devices as they would be if pods came or went.
@@ -68,9 +68,9 @@ type Plugin struct {
 	endings    *refusal.Endings
 	// stopped is an error once the scheduler ends.
 	stopped func() error
-	// queued reports whether there is a scheduling queue, and rivalLate whether the in-tree plugin is in use once
+	// queueExists reports whether there is a scheduling queue, and rivalLate whether the in-tree plugin is in use once
 	// the first pod comes: whoever makes frameworks one by one may not ask for events.
-	queued, rivalLate func() bool
+	queueExists, inTreeInUse func() bool
 	// groups plans devices for pods that are scheduled together.
 	groups *podgroup.Groups
 	// reasons are those of nodes.
@@ -110,8 +110,8 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	if hasRival(handle) {
-		return nil, errRival
+	if hasInTreePlugin(handle) {
+		return nil, errInTreePlugin
 	}
 	pods, err := claimstate.NewIndex(handle)
 	if err != nil {
@@ -122,7 +122,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		return nil, err
 	}
 	metrics.Register()
-	state, err := observing(ctx, handle, coreFeatures(features).PoolGates())
+	state, err := newModel(ctx, handle, coreFeatures(features).PoolGates())
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +136,12 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 			Workloads: features.EnableDRAWorkloadResourceClaims,
 			Extended:  features.EnableDRAExtendedResource,
 		},
-		model:   state,
-		pods:    pods,
-		endings: refusal.NewEndings(),
-		stopped: ctx.Err,
-		notes:   refusal.NewNotes(ctx, handle.SharedDRAManager(), decoded.Events),
-		reasons: refusal.NewReasons(),
+		model:        state,
+		pods:         pods,
+		endings:      refusal.NewEndings(),
+		stopped:      ctx.Err,
+		eventLimiter: refusal.NewEventLimiter(ctx, handle.SharedDRAManager(), decoded.Events),
+		reasons:      refusal.NewReasons(),
 	}
 	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
 	watch, err := p.watchForeign(ctx)
@@ -149,17 +149,17 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		return nil, err
 	}
 	p.writer = &binding.Writer{
-		Foreign:    watch,
-		Client:     handle.ClientSet(),
-		DRA:        p.dra,
-		Source:     p.source,
-		Model:      state,
-		Conditions: p.bindingConditions(),
-		Timeout:    decoded.BindingTimeout.Duration,
-		Doubt:      p.tellDoubt,
-		Profile:    handle.ProfileName(),
+		Foreign:     watch,
+		Client:      handle.ClientSet(),
+		DRA:         p.dra,
+		Source:      p.source,
+		Model:       state,
+		Conditions:  p.bindingConditions(),
+		Timeout:     decoded.BindingTimeout.Duration,
+		Unconfirmed: p.recordUnconfirmed,
+		Profile:     handle.ProfileName(),
 	}
-	p.queued, p.rivalLate = sync.OnceValue(p.hasQueue), sync.OnceValue(func() bool { return hasRival(handle) })
+	p.queueExists, p.inTreeInUse = sync.OnceValue(p.hasQueue), sync.OnceValue(func() bool { return hasInTreePlugin(handle) })
 	if err := p.makeAllocators(); err != nil {
 		return nil, err
 	}
@@ -177,9 +177,9 @@ func (p *Plugin) newPreemption(switches *config.SwitchFile) *preempt.Preemption 
 		Pods:        p.pods,
 		Model:       p.model,
 		Switches:    switches,
-		Allocator:   p.supposing,
+		Allocator:   p.whatIfCore,
 		NominatedTo: p.nominatedTo,
-		Modified:    p.tentative,
+		Modified:    p.snapshotModified,
 		Tried:       func(pod types.UID) bool { _, tried := p.endings.Of(pod); return tried },
 	}
 }
@@ -187,13 +187,13 @@ func (p *Plugin) newPreemption(switches *config.SwitchFile) *preempt.Preemption 
 // newGroups makes what plans devices for pods that are scheduled together.
 func (p *Plugin) newGroups() *podgroup.Groups {
 	return podgroup.New(podgroup.Hooks{
-		Handle:     p.handle,
-		Source:     p.source,
-		Preemption: p.preemption,
-		Allocators: append([]*allocator.Allocator{p.supposing}, p.patient[:]...),
-		Budget:     p.args.FilterBudget,
-		Patience:   p.patience,
-		Nodes:      p.nodesInPlacement,
+		Handle:      p.handle,
+		Source:      p.source,
+		Preemption:  p.preemption,
+		Allocators:  append([]*allocator.Allocator{p.whatIfCore}, p.retryCores[:]...),
+		Budget:      p.args.FilterBudget,
+		BudgetLevel: p.budgetLevel,
+		Nodes:       p.nodesInPlacement,
 		Collect: func(logger klog.Logger, pod *corev1.Pod, group *podgroup.Cycle) ([]*claimstate.Claim, []corev1.ResourceName, bool) {
 			claims, extended, refused := p.collect(logger, pod, group)
 			return claims, extended, refused == nil
@@ -202,8 +202,8 @@ func (p *Plugin) newGroups() *podgroup.Groups {
 			unusable, _ := p.unusable(claims, node)
 			return len(unusable) == 0
 		},
-		Suppose: func(ctx context.Context, usage *pools.State, m *podgroup.Member, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
-			return p.supposeOn(ctx, usage, m.State.(*cycle), m.Pod, nodeInfo)
+		DryRun: func(ctx context.Context, usage *pools.State, m *podgroup.Member, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
+			return p.dryRun(ctx, usage, m.State.(*cycle), m.Pod, nodeInfo)
 		},
 	})
 }
@@ -220,12 +220,12 @@ func (p *Plugin) makeAllocators() error {
 		Policy:   policy,
 		Topology: p.args.Topology,
 		Budget:   p.args.FilterBudget,
-		Memory:   allocator.NewMemory(allocator.MemoryOptions{Programs: cel.NewCache(programs)}),
+		Memory:   allocator.NewMemory(allocator.MemoryOptions{Programs: cel.NewCache(programCacheSize)}),
 	}
-	p.core, p.supposing = allocator.New(options), allocator.New(options)
-	for i := range p.patient {
+	p.core, p.whatIfCore = allocator.New(options), allocator.New(options)
+	for i := range p.retryCores {
 		options.Budget *= 4
-		p.patient[i] = allocator.New(options)
+		p.retryCores[i] = allocator.New(options)
 	}
 	return nil
 }
@@ -238,9 +238,9 @@ type ClaimChanges = model.ClaimChanges
 // extended resources, instead of looking for it among all claims.
 type ExtendedClaims = claimstate.ExtendedClaims
 
-// observing returns the state that is kept of the cluster. Of the scheduler's own manager
+// newModel returns the state that is kept of the cluster. Of the scheduler's own manager
 // it is known which events tell what changes. Others, such as those of simulators, are asked.
-func observing(ctx context.Context, handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
+func newModel(ctx context.Context, handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
 	dra := handle.SharedDRAManager()
 	state := model.Shared(ctx, dra, gates)
 	if !hasInformers(dra) {

@@ -28,11 +28,11 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "podGroup", klog.KRef(group.GetNamespace(), group.GetName()))
 	ctx = klog.NewContext(ctx, logger)
-	tried, err := podgroup.Of(state)
+	groupCycle, err := podgroup.Of(state)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if invalid, why := tried.Invalid(); invalid != nil {
+	if invalid, why := groupCycle.Invalid(); invalid != nil {
 		if p.args.Explain != config.ExplainReasons {
 			p.event(ctx, invalid, corev1.EventTypeWarning, "InvalidConstraint", "%s", why)
 		}
@@ -41,45 +41,45 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if group.GetType() == fwk.CompositePodGroupKeyType {
 		return p.postFilterComposite(ctx, state, group, schedule)
 	}
-	if nominated := p.groups.Await(ctx, tried, group.GetUnscheduledPods()); nominated != nil {
+	if nominated := p.groups.Await(ctx, groupCycle, group.GetUnscheduledPods()); nominated != nil {
 		logger.V(5).Info("The group waits for the devices of pods that were preempted")
 		// This ends PostFilter, so that nobody else is preempted.
 		return nominated, fwk.NewStatus(fwk.Success, preempt.Waits)
 	}
-	nominated, outlook := p.groups.Replan(ctx, tried, group, schedule)
+	nominated, outlook := p.groups.Replan(ctx, groupCycle, group, schedule)
 	if nominated != nil {
 		return nominated, fwk.NewStatus(fwk.Success, outlook)
 	}
-	p.explainFor(ctx, tried, group, outlook)
-	if tried.Undecided() {
-		return nil, unresolvable(logger, withOutlook(undecided, outlook))
+	p.explainGroup(ctx, groupCycle, group, outlook)
+	if groupCycle.Undecided() {
+		return nil, unresolvable(logger, withOutlook(undecidedReason, outlook))
 	}
-	gaveUp, settled, err := p.giveUpFor(ctx, tried, group)
+	said, enough, err := p.deallocateFor(ctx, groupCycle, group)
 	switch {
 	case err != nil:
 		return nil, failed(logger, err)
-	case settled:
-		return nil, fwk.NewStatus(fwk.Unschedulable, withOutlook(gaveUp, outlook))
+	case enough:
+		return nil, fwk.NewStatus(fwk.Unschedulable, withOutlook(said, outlook))
 	case outlook != "":
-		return p.withOthers(ctx, state, group, schedule, outlook)
-	case gaveUp != "":
-		return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
+		return p.postFilterOthers(ctx, state, group, schedule, outlook)
+	case said != "":
+		return nil, fwk.NewStatus(fwk.Unschedulable, said)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// giveUpFor gives up claims for a group, and says so. Settled is set if there was something to give up for each of its pods, or for
+// deallocateFor gives up claims for a group, and says so. Settled is set if there was something to give up for each of its pods, or for
 // the group. For a group of several placements it does nothing, as the in-tree plugin: what one pod found out in one of them does not hold for all.
-func (p *Plugin) giveUpFor(ctx context.Context, tried *podgroup.Cycle, group fwk.PodGroupInfo) (said string, settled bool, err error) {
+func (p *Plugin) deallocateFor(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo) (said string, enough bool, err error) {
 	if p.features.EnableTopologyAwareWorkloadScheduling && group.GetPodGroup() != nil && group.GetPodGroup().Spec.SchedulingConstraints != nil {
 		return "", false, nil
 	}
 	const completed = "deallocation and deletion of ResourceClaims completed"
-	settled, err = p.giveUpForPods(ctx, tried, group.GetUnscheduledPods())
-	if err != nil || settled || !p.features.EnableDRAWorkloadResourceClaims {
-		return completed, settled, err
+	enough, err = p.deallocateForPods(ctx, groupCycle, group.GetUnscheduledPods())
+	if err != nil || enough || !p.features.EnableDRAWorkloadResourceClaims {
+		return completed, enough, err
 	}
-	if said, err = p.giveUpForGroup(ctx, tried, group.GetUnscheduledPods()); said == "" {
+	if said, err = p.deallocateForGroup(ctx, groupCycle, group.GetUnscheduledPods()); said == "" {
 		return completed, false, err
 	}
 	return said, true, err
@@ -93,9 +93,9 @@ func withOutlook(reason, outlook string) string {
 	return reason + "; " + outlook
 }
 
-// withOthers asks the plugins after this one, as the framework would, and says why the group does not get devices besides what they say.
+// postFilterOthers asks the plugins after this one, as the framework would, and says why the group does not get devices besides what they say.
 // The framework itself drops the reasons of all plugins before one that says that nothing helps, as DefaultPreemption does without victims.
-func (p *Plugin) withOthers(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc, reason string) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+func (p *Plugin) postFilterOthers(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc, reason string) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	others := p.podGroupPostFiltersAfter()
 	if len(others) == 0 {
 		return nil, fwk.NewStatus(fwk.Unschedulable, reason)
@@ -117,19 +117,19 @@ func (p *Plugin) withOthers(ctx context.Context, state fwk.PodGroupCycleState, g
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...) // or else the framework asks them again
 }
 
-// explainFor says why the first pod of a group that does not get devices does not, and how many pods get them together. What pods found out
+// explainGroup says why the first pod of a group that does not get devices does not, and how many pods get them together. What pods found out
 // in several placements counts together.
-func (p *Plugin) explainFor(ctx context.Context, tried *podgroup.Cycle, group fwk.PodGroupInfo, outlook string) {
-	if tried == nil || group.GetPodGroup() == nil {
+func (p *Plugin) explainGroup(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo, outlook string) {
+	if groupCycle == nil || group.GetPodGroup() == nil {
 		return
 	}
 	explained := false
 	for _, pod := range group.GetUnscheduledPods() {
-		c, refusals := cycleIn(tried, pod), tried.Refusals(pod)
+		c, refusals := cycleOfPod(groupCycle, pod), groupCycle.Refusals(pod)
 		if c == nil || len(refusals) == 0 && !c.undecided.Load() {
 			continue
 		}
-		p.conclude(ctx, c, pod, refusals)
+		p.recordAttempt(ctx, c, pod, refusals)
 		if !explained && len(refusals) > 0 {
 			p.explain(ctx, group.GetPodGroup(), refusals, outlook)
 			explained = true
@@ -137,35 +137,35 @@ func (p *Plugin) explainFor(ctx context.Context, tried *podgroup.Cycle, group fw
 	}
 }
 
-// cycleIn is the last one of a pod of a group, nil if the pod was not tried.
-func cycleIn(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
+// cycleOfPod is the last one of a pod of a group, nil if the pod was not tried.
+func cycleOfPod(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
 	if m := group.Member(pod); m != nil {
 		return m.State.(*cycle)
 	}
 	return nil
 }
 
-// giveUpForPods reports whether there was something to give up for each pod.
-func (p *Plugin) giveUpForPods(ctx context.Context, tried *podgroup.Cycle, pods []*corev1.Pod) (bool, error) {
-	settled := true
+// deallocateForPods reports whether there was something to give up for each pod.
+func (p *Plugin) deallocateForPods(ctx context.Context, groupCycle *podgroup.Cycle, pods []*corev1.Pod) (bool, error) {
+	enough := true
 	for _, pod := range pods {
-		c := cycleIn(tried, pod)
+		c := cycleOfPod(groupCycle, pod)
 		if c == nil {
 			continue
 		}
-		gaveUp, err := p.giveUp(ctx, c, pod.UID)
+		said, err := p.deallocateOne(ctx, c, pod.UID)
 		if err != nil {
 			return false, err
 		}
-		settled = settled && gaveUp != ""
+		enough = enough && said != ""
 	}
-	return settled, nil
+	return enough, nil
 }
 
-// giveUpForGroup deallocates a claim of the group that was of no use on some node, or else
+// deallocateForGroup deallocates a claim of the group that was of no use on some node, or else
 // removes the group from the consumers of one. It does nothing while pods of the group run:
 // they need the claims.
-func (p *Plugin) giveUpForGroup(ctx context.Context, tried *podgroup.Cycle, pods []*corev1.Pod) (string, error) {
+func (p *Plugin) deallocateForGroup(ctx context.Context, groupCycle *podgroup.Cycle, pods []*corev1.Pod) (string, error) {
 	pod := pods[0]
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return "", nil
@@ -179,11 +179,11 @@ func (p *Plugin) giveUpForGroup(ctx context.Context, tried *podgroup.Cycle, pods
 		return "", err
 	}
 	for _, pod := range pods {
-		c := cycleIn(tried, pod)
+		c := cycleOfPod(groupCycle, pod)
 		if c == nil {
 			continue
 		}
-		for _, claim := range c.useless() {
+		for _, claim := range c.unusable() {
 			if claimstate.OnlyFor(claim.Object, group.UID) {
 				return "deallocation of PodGroup ResourceClaim completed", p.writer.Deallocate(ctx, claim.Object)
 			}
@@ -223,15 +223,15 @@ func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycl
 	}
 	open := false
 	for _, gang := range gangs {
-		p.explainFor(ctx, gang.Cycle, gang.Group, gang.Cycle.Outlook())
+		p.explainGroup(ctx, gang.Cycle, gang.Group, gang.Cycle.Outlook())
 		open = open || gang.Cycle.Undecided()
 	}
 	said, known := podgroup.Outlooks(gangs)
 	switch {
 	case open:
-		return nil, unresolvable(klog.FromContext(ctx), withOutlook(undecided, said))
+		return nil, unresolvable(klog.FromContext(ctx), withOutlook(undecidedReason, said))
 	case !known:
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	return p.withOthers(ctx, state, group, schedule, said)
+	return p.postFilterOthers(ctx, state, group, schedule, said)
 }

@@ -32,31 +32,31 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if p.awaits(ctx, c, pod, statuses) {
+	if p.waitsForVictims(ctx, c, pod, statuses) {
 		return nil, unresolvable(logger, preempt.Waits)
 	}
-	p.conclude(ctx, c, pod, c.refusals.List())
+	p.recordAttempt(ctx, c, pod, c.refusals.List())
 	p.explain(ctx, pod, c.refusals.List(), "")
 	if c.undecided.Load() {
-		return nil, unresolvable(logger, undecided)
+		return nil, unresolvable(logger, undecidedReason)
 	}
-	gaveUp, err := p.giveUp(klog.NewContext(ctx, logger), c, pod.UID)
+	said, err := p.deallocateOne(klog.NewContext(ctx, logger), c, pod.UID)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if gaveUp == "" {
+	if said == "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
+	return nil, fwk.NewStatus(fwk.Unschedulable, said)
 }
 
-// undecided is what PostFilter says if it is not known whether a pod fits.
-const undecided = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
+// undecidedReason is what PostFilter says if it is not known whether a pod fits.
+const undecidedReason = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
 
-// awaits reports whether a pod that preempted others only has to wait: the node it is
+// waitsForVictims reports whether a pod that preempted others only has to wait: the node it is
 // nominated to will have its devices as soon as those of pods that left come free. Until
 // then nothing on the node shows that they will, as soon as the last of these pods is gone.
-func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
+func (p *Plugin) waitsForVictims(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
 	if statuses == nil || c.preemption == nil {
 		return false
 	}
@@ -64,33 +64,33 @@ func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses
 	if nodeInfo == nil || statuses.Get(nodeInfo.Node().Name).Plugin() != Name || c.preemption.Settled() == nil {
 		return false
 	}
-	return p.supposeOn(ctx, c.preemption.Settled().State(), c, pod, nodeInfo) != nil
+	return p.dryRun(ctx, c.preemption.Settled().State(), c, pod, nodeInfo) != nil
 }
 
-// supposeOn returns the claims of a pod with the devices that they would get on a node, nil if
+// dryRun returns the claims of a pod with the devices that they would get on a node, nil if
 // there are none for them, or none have to be allocated.
-func (p *Plugin) supposeOn(ctx context.Context, usage *pools.State, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
+func (p *Plugin) dryRun(ctx context.Context, usage *pools.State, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason != "" || v.problem == nil {
 		return nil
 	}
-	found, err := v.supposed().Feasible(p.limit(ctx, c), usage, nodeInfo.Node())
-	if gaveUp(metrics.Outcome(ctx, found.Verdict(), err)) {
+	found, err := v.whatIfProblem().Feasible(p.withTimeout(ctx, c), usage, nodeInfo.Node())
+	if searchGivenUp(metrics.Outcome(ctx, found.Verdict(), err)) {
 		c.giveUpSearch()
 	}
 	return preempt.WithDevices(v.objects(v.claims), found)
 }
 
-// giveUp deallocates one claim of a pod, or deletes that for extended resources, and says
+// deallocateOne deallocates one claim of a pod, or deletes that for extended resources, and says
 // so. It returns "" if there is none.
-func (p *Plugin) giveUp(ctx context.Context, c *cycle, consumer types.UID) (string, error) {
-	for _, claim := range c.useless() {
+func (p *Plugin) deallocateOne(ctx context.Context, c *cycle, consumer types.UID) (string, error) {
+	for _, claim := range c.unusable() {
 		if !claim.Extended && claimstate.OnlyFor(claim.Object, consumer) {
 			return "deallocation of ResourceClaim completed", p.writer.Deallocate(ctx, claim.Object)
 		}
 	}
 	for _, claim := range c.claims {
-		if claim.Extended && !claim.Unmade() {
+		if claim.Extended && !claim.InMemoryOnly() {
 			// It was made for another node, and nothing remembers the devices.
 			return "deletion of ResourceClaim completed", p.writer.Delete(ctx, claim.Object)
 		}

@@ -21,7 +21,7 @@ func (p *Plugin) PreBindPreFlight(ctx context.Context, state fwk.CycleState, _ *
 	if err != nil {
 		return result, failed(klog.FromContext(ctx), err)
 	}
-	if c.idle() {
+	if c.hasNoClaims() {
 		return result, fwk.NewStatus(fwk.Skip)
 	}
 	return result, nil
@@ -36,7 +36,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return failed(logger, err)
 	}
-	if c.idle() {
+	if c.hasNoClaims() {
 		return nil
 	}
 	group, err := podgroup.Of(state.GetPodGroupSchedulingCycle())
@@ -45,8 +45,8 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	ctx = klog.NewContext(ctx, logger)
 	var mappings []corev1.ContainerExtendedResourceRequest
-	if suited := c.suits(nodeName); suited != nil {
-		mappings = suited.variant.mappings
+	if feasible := c.feasible(nodeName); feasible != nil {
+		mappings = feasible.variant.mappings
 	}
 	for _, claim := range c.claims {
 		if err := p.writer.Bind(ctx, claim, pod, mappings); err != nil {
@@ -59,15 +59,15 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err := p.awaitDevices(ctx, c, pod, nodeName); err != nil {
 		return failed(logger, err)
 	}
-	p.land(c, group)
+	p.endInFlight(c, group)
 	return nil
 }
 
-// land ends the flight of what is in the API server now, for all pods that share it.
-func (p *Plugin) land(c *cycle, group *podgroup.Cycle) {
+// endInFlight ends the flight of what is in the API server now, for all pods that share it.
+func (p *Plugin) endInFlight(c *cycle, group *podgroup.Cycle) {
 	for _, claim := range c.claims {
-		if uid := claim.InFlight; p.writer.Land(claim) {
-			group.Landed(uid)
+		if uid := claim.InFlight; p.writer.EndInFlight(claim) {
+			group.EndedInFlight(uid)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func (p *Plugin) awaitDevices(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	return p.writer.AwaitDevices(ctx, c.claims)
 }
 
-// tellDoubt records an Event about a pod that is not bound, as writing a claim fails for the time being.
-func (p *Plugin) tellDoubt(ctx context.Context, pod *corev1.Pod, err error) {
+// recordUnconfirmed records an Event about a pod that is not bound, as writing a claim fails for the time being.
+func (p *Plugin) recordUnconfirmed(ctx context.Context, pod *corev1.Pod, err error) {
 	p.event(ctx, pod, corev1.EventTypeWarning, "ClaimNotWritten", "%s",
 		refusal.Cut("it is not known whether a claim was written, which is tried again: "+err.Error()))
 }

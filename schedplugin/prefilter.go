@@ -31,8 +31,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
-	if p.rivalLate() { // frameworks that are made one by one can have it added late
-		return nil, failed(logger, errRival)
+	if p.inTreeInUse() { // frameworks that are made one by one can have it added late
+		return nil, failed(logger, errInTreePlugin)
 	}
 	c := newCycle()
 	state.Write(stateKey, c)
@@ -47,8 +47,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if c.claims, c.extended, status = p.collect(logger, pod, c.member.Cycle()); status != nil {
 		return nil, status
 	}
-	c.patience, c.nodes = p.patience(pod.UID), nodes
-	if c.idle() {
+	c.budgetLevel, c.nodes = p.budgetLevel(pod.UID), nodes
+	if c.hasNoClaims() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if status := p.prepare(ctx, logger, c, pod); status != nil {
@@ -73,7 +73,7 @@ func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
-	if err := c.preemption.Add(p.limit(ctx, c), added.GetPod(), nodeInfo, c.member.Plans(added.GetPod())); err != nil {
+	if err := c.preemption.Add(p.withTimeout(ctx, c), added.GetPod(), nodeInfo, c.member.InPlanWith(added.GetPod())); err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
 	return nil
@@ -172,7 +172,7 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *podgrou
 // prepare looks at the cluster, if there is anything to allocate or to account for, and compiles what is the
 // same for all nodes.
 func (p *Plugin) prepare(ctx context.Context, logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Status {
-	if c.plain = (&variant{}); len(c.unallocated()) == 0 && !p.features.EnableDRANodeAllocatableResources {
+	if c.withoutExtended = (&variant{}); len(c.unallocated()) == 0 && !p.features.EnableDRANodeAllocatableResources {
 		return nil
 	}
 	start := time.Now()
@@ -182,7 +182,7 @@ func (p *Plugin) prepare(ctx context.Context, logger klog.Logger, c *cycle, pod 
 	}
 	metrics.Observed(start, view.State.Snapshot().Len(), view.Claims)
 	if p.features.EnableDRANodeAllocatableResources {
-		c.devices = p.accounting.of(view.State.Snapshot())
+		c.devices = p.accounting.snapshotIfAny(view.State.Snapshot())
 		c.accounts = sync.OnceValues(func() (*nodeallocatable.Accounts, *fwk.Status) { return p.openAccounts(ctx, c, pod) })
 	}
 	if len(c.unallocated()) == 0 {
@@ -193,11 +193,11 @@ func (p *Plugin) prepare(ctx context.Context, logger klog.Logger, c *cycle, pod 
 		return failed(logger, err)
 	}
 	c.view = c.preemption.View()
-	c.plain = p.compile(c, nil, nil)
-	if c.plain.err != nil {
+	c.withoutExtended = p.compile(c, nil, nil)
+	if c.withoutExtended.err != nil {
 		// No node can help, only another claim or class: events which this plugin is
 		// registered for.
-		return unresolvable(logger, c.plain.err.Error())
+		return unresolvable(logger, c.withoutExtended.err.Error())
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	if !p.enabled() {
 		return nil, nil
 	}
-	if hasRival(p.handle) { // now all profiles have been made
-		return nil, errRival
+	if hasInTreePlugin(p.handle) { // now all profiles have been made
+		return nil, errInTreePlugin
 	}
 	events := p.hints.Events()
 	if p.features.EnableGenericWorkload {

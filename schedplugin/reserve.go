@@ -48,14 +48,14 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	metrics.Chosen(start)
-	if err := c.accountedFor(c.suits(nodeName)); err != nil {
+	if err := c.accountedFor(c.feasible(nodeName)); err != nil {
 		return failed(logger, err)
 	}
 	for _, claim := range c.unallocated() {
 		if claim.Pending == nil {
 			continue // for extended resources which a device plugin provides on this node
 		}
-		if err := p.writer.Announce(claim); err != nil {
+		if err := p.writer.SignalPending(claim); err != nil {
 			return failed(logger, err)
 		}
 		group.Reserve(claim.Object.UID, pod.UID)
@@ -67,33 +67,33 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 
 // choose allocates devices on the node. What Filter saw has not changed since, so there are.
 func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
-	suited := c.suits(nodeName)
-	if suited == nil {
+	feasible := c.feasible(nodeName)
+	if feasible == nil {
 		return fmt.Errorf("node %s was not found suitable before", nodeName)
 	}
-	missing, err := p.adopt(c, suited)
+	missing, err := p.adoptShared(c, feasible)
 	if err != nil {
 		return err
 	}
 	if planned, all := c.member.Planned(missing, false); all {
-		settle(missing, planned, suited.variant)
+		setPending(missing, planned, feasible.variant)
 		return nil
 	}
 	var assignment *allocator.Assignment
-	if slices.Equal(missing, suited.variant.claims) {
-		assignment, err = p.assign(ctx, c, suited)
+	if slices.Equal(missing, feasible.variant.claims) {
+		assignment, err = p.assign(ctx, c, feasible)
 	} else {
-		assignment, err = p.assignAnew(ctx, c, suited, missing)
+		assignment, err = p.assignNow(ctx, c, feasible, missing)
 	}
 	if err != nil || assignment == nil {
 		return err
 	}
-	settle(missing, assignment.Results(), suited.variant)
+	setPending(missing, assignment.Results(), feasible.variant)
 	return nil
 }
 
-// settle gives claims their devices.
-func settle(claims []*claimstate.Claim, results []resourceapi.AllocationResult, v *variant) {
+// setPending gives claims their devices.
+func setPending(claims []*claimstate.Claim, results []resourceapi.AllocationResult, v *variant) {
 	for i, claim := range claims {
 		claim.Pending = &results[i]
 		if claim.Extended {
@@ -102,15 +102,15 @@ func settle(claims []*claimstate.Claim, results []resourceapi.AllocationResult, 
 	}
 }
 
-// adopt takes over what pods of the group were given in the meantime for claims that the pod
+// adoptShared takes over what pods of the group were given in the meantime for claims that the pod
 // shares with them: the framework reserves for all of them, takes it back and reserves
 // again. It returns the claims that are left.
-func (p *Plugin) adopt(c *cycle, suited *suitable) ([]*claimstate.Claim, error) {
+func (p *Plugin) adoptShared(c *cycle, feasible *feasibleNode) ([]*claimstate.Claim, error) {
 	var missing []*claimstate.Claim
 	for _, claim := range c.unallocated() {
 		switch {
 		case claim.Extended:
-			if slices.Contains(suited.variant.claims, claim) {
+			if slices.Contains(feasible.variant.claims, claim) {
 				missing = append(missing, claim)
 			}
 			continue
@@ -132,28 +132,28 @@ func (p *Plugin) adopt(c *cycle, suited *suitable) ([]*claimstate.Claim, error) 
 		if err != nil {
 			return nil, err
 		}
-		if reach != nil && !reach.Match(suited.node) {
-			return nil, fmt.Errorf("claim %s was allocated on other nodes than %s meanwhile", klog.KObj(claim.Object), suited.node.Name)
+		if reach != nil && !reach.Match(feasible.node) {
+			return nil, fmt.Errorf("claim %s was allocated on other nodes than %s meanwhile", klog.KObj(claim.Object), feasible.node.Name)
 		}
 	}
 	return missing, nil
 }
 
 // assign returns the devices on a node that passed Filter, nil if none have to be allocated.
-func (p *Plugin) assign(ctx context.Context, c *cycle, suited *suitable) (*allocator.Assignment, error) {
-	if suited.variant.problem == nil {
+func (p *Plugin) assign(ctx context.Context, c *cycle, feasible *feasibleNode) (*allocator.Assignment, error) {
+	if feasible.variant.problem == nil {
 		return nil, nil
 	}
-	return allocate(ctx, suited.variant.problem, c.usage(), suited.node)
+	return allocate(ctx, feasible.variant.problem, c.usage(), feasible.node)
 }
 
-// assignAnew does so for other claims than those that Filter looked at, in the present state:
+// assignNow does so for other claims than those that Filter looked at, in the present state:
 // pods of the group took over some, or gave some back.
-func (p *Plugin) assignAnew(ctx context.Context, c *cycle, suited *suitable, claims []*claimstate.Claim) (*allocator.Assignment, error) {
+func (p *Plugin) assignNow(ctx context.Context, c *cycle, feasible *feasibleNode, claims []*claimstate.Claim) (*allocator.Assignment, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	problem, err := p.core.Compile(suited.variant.objects(claims), p.dra.DeviceClasses())
+	problem, err := p.core.Compile(feasible.variant.objects(claims), p.dra.DeviceClasses())
 	if err != nil {
 		return nil, err
 	}
@@ -161,11 +161,11 @@ func (p *Plugin) assignAnew(ctx context.Context, c *cycle, suited *suitable, cla
 	if err != nil {
 		return nil, err
 	}
-	now, err := c.preemption.Again(view)
+	now, err := c.preemption.Restart(view)
 	if err != nil {
 		return nil, err
 	}
-	return allocate(ctx, problem, now.Usage(), suited.node)
+	return allocate(ctx, problem, now.Usage(), feasible.node)
 }
 
 func allocate(ctx context.Context, problem *allocator.Problem, usage *pools.State, node *corev1.Node) (*allocator.Assignment, error) {
@@ -198,11 +198,11 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 		nodeallocatable.Clear(ctx, p.handle.ClientSet(), pod)
 	}
 	for _, claim := range c.claims {
-		if uid := claim.InFlight; p.writer.Recall(claim) {
-			group.Landed(uid)
+		if uid := claim.InFlight; p.writer.CancelInFlight(claim) {
+			group.EndedInFlight(uid)
 		}
 		if claim.Extended {
-			p.writer.Unmake(ctx, claim)
+			p.writer.DeleteCreated(ctx, claim)
 		} else if claim.Object.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, claim.Object, false) {
 			// A reservation for the group is left alone: other pods of it may rely on it.
 			p.writer.Unreserve(ctx, claim.Object, pod.UID)

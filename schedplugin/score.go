@@ -25,33 +25,33 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if err != nil {
 		return 0, failed(logger, err)
 	}
-	suited := c.suits(nodeInfo.Node().Name)
-	if c.idle() || suited == nil {
+	feasible := c.feasible(nodeInfo.Node().Name)
+	if c.hasNoClaims() || feasible == nil {
 		return 0, nil
 	}
-	score, err := p.score(ctx, c, suited)
+	score, err := p.score(ctx, c, feasible)
 	if err != nil {
 		return 0, failed(logger, err)
 	}
 	return score, nil
 }
 
-func (p *Plugin) score(ctx context.Context, c *cycle, suited *suitable) (int64, error) {
+func (p *Plugin) score(ctx context.Context, c *cycle, feasible *feasibleNode) (int64, error) {
 	w := p.args.Scoring
 	if w.OnlyLists() && !scoring.Prioritizes(c.claims) {
 		return 0, nil
 	}
-	assignment, err := p.assign(ctx, c, suited)
+	assignment, err := p.assign(ctx, c, feasible)
 	if err != nil {
 		return 0, err
 	}
-	earned, most := scoring.Lists(c.claims, suited.variant.claims, assignment)
+	earned, most := scoring.Lists(c.claims, feasible.variant.claims, assignment)
 	if w.OnlyLists() {
 		return earned, nil
 	}
-	var o scoring.Outlook
+	var o scoring.NodeDevices
 	if assignment != nil {
-		if o, err = scoring.OutlookOf(c.view, suited.node, suited.variant.claims, assignment); err != nil {
+		if o, err = scoring.NodeDevicesAfter(c.view, feasible.node, feasible.variant.claims, assignment); err != nil {
 			return 0, err
 		}
 	}

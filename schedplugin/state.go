@@ -44,17 +44,17 @@ type findings struct {
 	extended []corev1.ResourceName
 	// view is what PreFilter saw. Nil if nothing has to be allocated.
 	view *model.View
-	// plain is what has to be allocated where it does not depend on the node.
-	plain *variant
+	// withoutExtended is what has to be allocated where it does not depend on the node.
+	withoutExtended *variant
 	// member is what is known of the pod's group. Nil if the pod is scheduled by itself.
 	member *podgroup.Member
 	// undecided is set once a search was given up, with the cluster as it is. A group has one for all
 	// its pods.
 	undecided *atomic.Bool
-	// undecidedWithout is set once a search was given up that was about evicting pods.
-	undecidedWithout atomic.Bool
-	// patience is how often the limits of searches are raised.
-	patience int
+	// undecidedWhatIf is set once a search was given up that was about evicting pods.
+	undecidedWhatIf atomic.Bool
+	// budgetLevel is how often the limits of searches are raised.
+	budgetLevel int
 	// nodes are those of the cluster, with their pods.
 	nodes []fwk.NodeInfo
 
@@ -66,20 +66,20 @@ type findings struct {
 	recorded bool
 
 	// refusals are why nodes do not have the devices.
-	refusals *refusal.Book
+	refusals *refusal.NodeRefusals
 
 	// mu guards what follows. Sets and maps are made when they are needed.
 	mu sync.Mutex
-	// unavailable has the claims whose allocation was of no use on some node.
-	unavailable sets.Set[*claimstate.Claim]
-	// suited are the nodes which passed Filter, by name.
-	suited map[string]*suitable
+	// unusableClaims has the claims whose allocation was of no use on some node.
+	unusableClaims sets.Set[*claimstate.Claim]
+	// feasibleNodes are the nodes which passed Filter, by name.
+	feasibleNodes map[string]*feasibleNode
 	// variants are by the names of the extended resources that devices have to serve.
 	variants map[string]*variant
 }
 
-// suitable is a node that passed Filter.
-type suitable struct {
+// feasibleNode is a node that passed Filter.
+type feasibleNode struct {
 	node    *corev1.Node
 	variant *variant
 	// found are the devices of the variant's claims, if they have to be accounted for.
@@ -88,9 +88,9 @@ type suitable struct {
 
 func newCycle() *cycle {
 	return &cycle{findings: &findings{
-		suited:    make(map[string]*suitable),
-		undecided: new(atomic.Bool),
-		refusals:  refusal.NewBook(),
+		feasibleNodes: make(map[string]*feasibleNode),
+		undecided:     new(atomic.Bool),
+		refusals:      refusal.NewNodeRefusals(),
 	}}
 }
 
@@ -114,7 +114,7 @@ func (c *cycle) giveUpSearch() {
 	}
 }
 
-func (c *cycle) idle() bool { return len(c.claims) == 0 }
+func (c *cycle) hasNoClaims() bool { return len(c.claims) == 0 }
 
 // unallocated are the claims that have no allocation in the API server.
 func (c *cycle) unallocated() []*claimstate.Claim { return claimstate.Unallocated(c.claims) }
@@ -122,38 +122,38 @@ func (c *cycle) unallocated() []*claimstate.Claim { return claimstate.Unallocate
 // usage is what is in use as far as the pod is concerned.
 func (c *cycle) usage() *pools.State { return c.preemption.Usage() }
 
-// pass records a node that suits the pod, as it is.
-func (c *cycle) pass(node *corev1.Node, v *variant, found []resourceapi.AllocationResult) {
-	if c.preemption.Supposes() {
+// addFeasible records a node that suits the pod, as it is.
+func (c *cycle) addFeasible(node *corev1.Node, v *variant, found []resourceapi.AllocationResult) {
+	if c.preemption.IsWhatIf() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.suited[node.Name] = &suitable{node: node, variant: v, found: found}
+	c.feasibleNodes[node.Name] = &feasibleNode{node: node, variant: v, found: found}
 }
 
-// suits returns a node that passed Filter, nil if it did not.
-func (c *cycle) suits(node string) *suitable {
+// feasible returns a node that passed Filter, nil if it did not.
+func (c *cycle) feasible(node string) *feasibleNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.suited[node]
+	return c.feasibleNodes[node]
 }
 
-// refuse records claims that are allocated, but not for a node.
-func (c *cycle) refuse(claims []*claimstate.Claim) {
+// addUnusable records claims that are allocated, but not for a node.
+func (c *cycle) addUnusable(claims []*claimstate.Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unavailable == nil {
-		c.unavailable = sets.New[*claimstate.Claim]()
+	if c.unusableClaims == nil {
+		c.unusableClaims = sets.New[*claimstate.Claim]()
 	}
-	c.unavailable.Insert(claims...)
+	c.unusableClaims.Insert(claims...)
 }
 
-// useless returns the claims that were of no use on some node, in no order.
-func (c *cycle) useless() []*claimstate.Claim {
+// unusable returns the claims that were of no use on some node, in no order.
+func (c *cycle) unusable() []*claimstate.Claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unavailable.UnsortedList()
+	return c.unusableClaims.UnsortedList()
 }
 
 // cycleOf reads the state of a pod. Without one there is nothing to do: a plugin before this

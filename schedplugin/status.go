@@ -53,12 +53,12 @@ func (p *Plugin) event(ctx context.Context, about runtime.Object, kind, reason, 
 	}
 }
 
-// limit bounds the time for one node.
-func (p *Plugin) limit(ctx context.Context, c *cycle) context.Context {
+// withTimeout bounds the time for one node.
+func (p *Plugin) withTimeout(ctx context.Context, c *cycle) context.Context {
 	if p.args.FilterTimeout.Duration <= 0 {
 		return ctx
 	}
-	return &timeLimit{Context: ctx, limit: p.args.FilterTimeout.Duration << c.patience}
+	return &timeLimit{Context: ctx, limit: p.args.FilterTimeout.Duration << c.budgetLevel}
 }
 
 // timeLimit is a context which is asked, and never waited for: it needs no timer, of which

@@ -22,7 +22,7 @@ func TestTimeLimit(t *testing.T) {
 		p := &Plugin{args: &config.DrayArgs{FilterTimeout: &metav1.Duration{Duration: time.Millisecond}}}
 		cause := errors.New("cause")
 		parent, cancel := context.WithCancelCause(t.Context())
-		ctx := p.limit(parent, newCycle())
+		ctx := p.withTimeout(parent, newCycle())
 		for range 2 {
 			if err := ctx.Err(); err != nil {
 				t.Fatalf("at once: %v", err)
@@ -33,8 +33,8 @@ func TestTimeLimit(t *testing.T) {
 			t.Errorf("after the limit: %v", err)
 		}
 		patient := newCycle()
-		patient.patience = 2
-		ctx = p.limit(parent, patient)
+		patient.budgetLevel = 2
+		ctx = p.withTimeout(parent, patient)
 		_, _ = ctx.Err(), ctx.Err()
 		time.Sleep(3 * time.Millisecond)
 		if err := ctx.Err(); err != nil {
@@ -48,7 +48,7 @@ func TestTimeLimit(t *testing.T) {
 		if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
 			t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
 		}
-		if p.args.FilterTimeout.Duration = 0; p.limit(parent, newCycle()) != parent {
+		if p.args.FilterTimeout.Duration = 0; p.withTimeout(parent, newCycle()) != parent {
 			t.Error("no limit is a limit")
 		}
 	})
@@ -62,5 +62,5 @@ func TestFilterTakesTooLong(t *testing.T) {
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices took too long")
 	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
-	expect(t, status, fwk.UnschedulableAndUnresolvable, undecided)
+	expect(t, status, fwk.UnschedulableAndUnresolvable, undecidedReason)
 }

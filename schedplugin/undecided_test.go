@@ -75,7 +75,7 @@ func TestNothingIsEvictedWhileUndecided(t *testing.T) {
 		r.create(withPriority(podWith("p", "wanted"), 10))
 		r.waitForAttempt("p")
 		said := r.conditionOf("p")
-		if budget >= 200_000 && said != "" || said != "" && (!strings.Contains(said, undecided) || !strings.Contains(said, "1 "+refusal.Undecided)) {
+		if budget >= 200_000 && said != "" || said != "" && (!strings.Contains(said, undecidedReason) || !strings.Contains(said, "1 "+refusal.Undecided)) {
 			t.Errorf("budget %d: the condition says %q", budget, said)
 		}
 		r.waitFor(time.Minute, "p")
@@ -142,7 +142,7 @@ func TestPostFilterEndsPreemption(t *testing.T) {
 		code  fwk.Code
 		says  string
 	}{
-		{"given up", []int{0, 1}, fwk.UnschedulableAndUnresolvable, undecided},
+		{"given up", []int{0, 1}, fwk.UnschedulableAndUnresolvable, undecidedReason},
 		{"known of all that were asked", []int{1}, fwk.Unschedulable, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestPreemptorDoesNotKnowWhetherItWaits(t *testing.T) {
 	statuses := framework.NewDefaultNodeToStatus()
 	statuses.Set("hard", fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithPlugin(Name))
 	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, statuses)
-	expect(t, status, fwk.UnschedulableAndUnresolvable, undecided)
+	expect(t, status, fwk.UnschedulableAndUnresolvable, undecidedReason)
 }
 
 // A claim is not given up, either, while it is not known whether the pod fits where it is allocated.
@@ -188,7 +188,7 @@ func TestNoClaimIsGivenUpWhileUndecided(t *testing.T) {
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, refusal.Undecided)
 	expect(t, a.filter(1), fwk.UnschedulableAndUnresolvable, "resource claim default/elsewhere is allocated on other nodes")
 	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
-	expect(t, status, fwk.UnschedulableAndUnresolvable, undecided)
+	expect(t, status, fwk.UnschedulableAndUnresolvable, undecidedReason)
 	if w.claim("elsewhere").Status.Allocation == nil {
 		t.Error("the claim was deallocated")
 	}
@@ -306,9 +306,9 @@ func TestUndecidedEvictionIsTriedAgain(t *testing.T) {
 	w := newWorld(t, setting{})
 	for _, undecided := range []bool{false, true} {
 		c, pod := newCycle(), podWith("p")
-		c.undecidedWithout.Store(undecided)
-		w.plugin.conclude(w.ctx, c, pod, nil)
-		if raised := w.plugin.patience(pod.UID) > 0; raised != undecided {
+		c.undecidedWhatIf.Store(undecided)
+		w.plugin.recordAttempt(w.ctx, c, pod, nil)
+		if raised := w.plugin.budgetLevel(pod.UID) > 0; raised != undecided {
 			t.Errorf("undecided %v: the limits are raised: %v", undecided, raised)
 		}
 	}

@@ -28,14 +28,14 @@ import (
 //	cmd/dray-scheduler/shadow the type of the snapshot: what another scheduler decides is put into it, which no interface
 //	                          allows outside of a cycle
 
-// rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in
+// inTreeIndexPrefix is how the index begins that the in-tree plugin adds to the informer of pods in
 // each profile, before it is used. There is no other trace of it that profiles share.
-const rivalIndex = "schedulerPodResourceClaim-"
+const inTreeIndexPrefix = "schedulerPodResourceClaim-"
 
-// hasRival finds out whether the in-tree plugin is in use in any profile of the scheduler. It must not be called while pods are being scheduled.
-func hasRival(handle fwk.Handle) bool {
+// hasInTreePlugin finds out whether the in-tree plugin is in use in any profile of the scheduler. It must not be called while pods are being scheduled.
+func hasInTreePlugin(handle fwk.Handle) bool {
 	for name := range handle.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().GetIndexers() {
-		if strings.HasPrefix(name, rivalIndex) {
+		if strings.HasPrefix(name, inTreeIndexPrefix) {
 			return true
 		}
 	}
@@ -66,15 +66,15 @@ func (p *Plugin) hasQueue() (has bool) {
 
 // nominatedTo asks the scheduling queue which pods are nominated to a node.
 func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
-	if !p.queued() {
+	if !p.queueExists() {
 		return nil
 	}
 	return p.handle.NominatedPodsForNode(node)
 }
 
-// tentative reports whether the scheduler's snapshot is being modified for a what-if. There is
+// snapshotModified reports whether the scheduler's snapshot is being modified for a what-if. There is
 // no other way to ask than trying to begin one, which it does not allow twice.
-func (p *Plugin) tentative() bool {
+func (p *Plugin) snapshotModified() bool {
 	lister := p.handle.MutableSnapshotSharedLister()
 	if lister == nil {
 		return false

@@ -23,8 +23,8 @@ import (
 type variant struct {
 	// problem is nil if nothing has to be allocated.
 	problem *allocator.Problem
-	// supposed is the same problem for questions of what would be.
-	supposed func() *allocator.Problem
+	// whatIfProblem is the same problem for questions of what would be.
+	whatIfProblem func() *allocator.Problem
 	// claims are those that the problem is about, in order.
 	claims []*claimstate.Claim
 	// names are what the claims and their requests are called.
@@ -49,10 +49,10 @@ func (v *variant) objects(claims []*claimstate.Claim) []*resourceapi.ResourceCla
 	return objects
 }
 
-// asked is the problem to ask about the state of a cycle.
-func (v *variant) asked(c *cycle) *allocator.Problem {
-	if c.preemption.Supposes() {
-		return v.supposed()
+// problemFor is the problem to ask about the state of a cycle.
+func (v *variant) problemFor(c *cycle) *allocator.Problem {
+	if c.preemption.IsWhatIf() {
+		return v.whatIfProblem()
 	}
 	return v.problem
 }
@@ -114,17 +114,17 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 	if len(objects) == 0 {
 		return v
 	}
-	core, supposing := p.core, p.supposing
-	if c.patience > 0 {
-		core, supposing = p.patient[c.patience-1], p.patient[c.patience-1]
+	core, whatIfCore := p.core, p.whatIfCore
+	if c.budgetLevel > 0 {
+		core, whatIfCore = p.retryCores[c.budgetLevel-1], p.retryCores[c.budgetLevel-1]
 	}
 	problem, err := core.Compile(objects, p.dra.DeviceClasses())
 	if err != nil {
 		return &variant{err: err}
 	}
 	v.problem = problem
-	v.supposed = sync.OnceValue(func() *allocator.Problem {
-		if supposed, err := supposing.Compile(objects, p.dra.DeviceClasses()); err == nil {
+	v.whatIfProblem = sync.OnceValue(func() *allocator.Problem {
+		if supposed, err := whatIfCore.Compile(objects, p.dra.DeviceClasses()); err == nil {
 			return supposed
 		}
 		return problem // a class is gone since
@@ -136,10 +136,10 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 // variantFor returns what has to be allocated on a node, or why the node cannot do.
 func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*variant, string) {
 	if c.extended == nil {
-		return c.plain, ""
+		return c.withoutExtended, ""
 	}
 	special := c.claims[len(c.claims)-1]
-	if !special.Unmade() {
+	if !special.InMemoryOnly() {
 		// PostFilter deletes it. Whether it could be used is more than Filter can tell.
 		return nil, "the claim for extended resources of an earlier attempt has to be deleted first"
 	}
@@ -148,7 +148,7 @@ func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*
 		return nil, fmt.Sprintf("the node does not have %s", missing)
 	}
 	if len(names) == 0 {
-		return c.plain, ""
+		return c.withoutExtended, ""
 	}
 	v := p.variantOf(c, pod, special, names)
 	if v.err != nil {

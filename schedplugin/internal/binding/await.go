@@ -32,7 +32,7 @@ func (w *Writer) AwaitDevices(ctx context.Context, claims []*claimstate.Claim) e
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", claimstate.ErrBindingTimeout, err)
 	}
-	w.measure(claims, err, time.Since(start))
+	w.recordMetrics(claims, err, time.Since(start))
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, claimstate.Waiting(claims))
 	}
@@ -46,7 +46,7 @@ const pollInterval = 500 * time.Millisecond
 func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
 	return wait.PollUntilContextTimeout(ctx, pollInterval, w.Timeout, true, func(context.Context) (bool, error) {
 		for _, claim := range claims {
-			if claim.Unmade() {
+			if claim.InMemoryOnly() {
 				continue
 			}
 			latest, err := w.DRA.ResourceClaims().Get(claim.Object.Namespace, claim.Object.Name)
@@ -78,8 +78,8 @@ func (w *Writer) Overdue(claim *resourceapi.ResourceClaim) bool {
 		allocation.AllocationTimestamp.Add(w.Timeout).Before(time.Now())
 }
 
-// measure feeds the scheduler's own metrics of binding conditions.
-func (w *Writer) measure(claims []*claimstate.Claim, err error, took time.Duration) {
+// recordMetrics feeds the scheduler's own metrics of binding conditions.
+func (w *Writer) recordMetrics(claims []*claimstate.Claim, err error, took time.Duration) {
 	status := schedmetrics.BindingConditionsStatusSuccess
 	switch {
 	case errors.Is(err, claimstate.ErrBindingTimeout):

@@ -31,7 +31,7 @@ func TestDoubtful(t *testing.T) {
 		"not found":    {apierrors.NewNotFound(claims, "one"), false},
 		"the plugin's": {errors.New("claim default/one was deleted meanwhile"), false},
 	} {
-		if got := doubtful(test.err); got != test.want {
+		if got := mayBeWritten(test.err); got != test.want {
 			t.Errorf("%s: doubtful %t, want %t", name, got, test.want)
 		}
 	}

@@ -59,10 +59,10 @@ func (w *Writer) reportExtended(ctx context.Context, pod *corev1.Pod, claimName 
 	return nil
 }
 
-// Unmake deletes the claim for extended resources if it was created: the next attempt may
+// DeleteCreated deletes the claim for extended resources if it was created: the next attempt may
 // need a different one.
-func (w *Writer) Unmake(ctx context.Context, claim *claimstate.Claim) {
-	if claim.Unmade() {
+func (w *Writer) DeleteCreated(ctx context.Context, claim *claimstate.Claim) {
+	if claim.InMemoryOnly() {
 		return
 	}
 	if err := w.Delete(ctx, claim.Object); err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// Announce tells the scheduler of the claim's pending allocation: from now on it is in flight.
-func (w *Writer) Announce(claim *claimstate.Claim) error {
+// SignalPending tells the scheduler of the claim's pending allocation: from now on it is in flight.
+func (w *Writer) SignalPending(claim *claimstate.Claim) error {
 	allocated := claimstate.WithAllocation(claim.Object, claim.Pending)
 	if err := w.DRA.ResourceClaims().SignalClaimPendingAllocation(claim.Object.UID, allocated); err != nil {
 		return fmt.Errorf("claim %s: announce its allocation: %w", klog.KObj(claim.Object), err)
 	}
 	claim.InFlight = claim.Object.UID
 	w.Foreign.Allocates(claim.Object.UID, claim.Pending)
-	if claim.Unmade() {
+	if claim.InMemoryOnly() {
 		w.Model.Pending(allocated)
 	} else {
 		w.Model.Changed(claim.Object, false)
@@ -32,21 +32,21 @@ func (w *Writer) Announce(claim *claimstate.Claim) error {
 	return nil
 }
 
-// Land ends the flight of a claim that is in the API server now. It reports whether it was
+// EndInFlight ends the flight of a claim that is in the API server now. It reports whether it was
 // the last pod that shared it.
-func (w *Writer) Land(claim *claimstate.Claim) bool {
+func (w *Writer) EndInFlight(claim *claimstate.Claim) bool {
 	if claim.InFlight == "" {
 		return false
 	}
-	landed := w.DRA.ResourceClaims().MaybeRemoveClaimPendingAllocation(claim.InFlight, true)
+	ended := w.DRA.ResourceClaims().MaybeRemoveClaimPendingAllocation(claim.InFlight, true)
 	claim.InFlight = ""
 	w.Model.Changed(claim.Object, false)
-	return landed
+	return ended
 }
 
-// Recall ends an allocation in flight that came to nothing, unless other pods of the group share
+// CancelInFlight ends an allocation in flight that came to nothing, unless other pods of the group share
 // it. It reports whether none does.
-func (w *Writer) Recall(claim *claimstate.Claim) bool {
+func (w *Writer) CancelInFlight(claim *claimstate.Claim) bool {
 	if claim.InFlight == "" {
 		return false
 	}
@@ -58,7 +58,7 @@ func (w *Writer) Recall(claim *claimstate.Claim) bool {
 	// What PreBind wrote holds devices until it is deallocated. What another pod of the group
 	// wrote stays assumed: it is in the API server.
 	if claim.Object.Status.Allocation == nil {
-		w.Foreign.Recalls(uid)
+		w.Foreign.Forgets(uid)
 		w.Model.Changed(claim.Object, false)
 	}
 	return true

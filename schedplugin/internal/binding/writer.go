@@ -42,8 +42,8 @@ type Writer struct {
 	Timeout    time.Duration
 	// Foreign is told what is allocated. It may be nil.
 	Foreign *foreign.Watch
-	// Doubt tells of a pod that it is not known whether a claim of it was written, and why.
-	Doubt func(ctx context.Context, pod *corev1.Pod, err error)
+	// Unconfirmed tells of a pod that it is not known whether a claim of it was written, and why.
+	Unconfirmed func(ctx context.Context, pod *corev1.Pod, err error)
 	// Profile is the name of the scheduler profile, for metrics.
 	Profile string
 }
@@ -54,13 +54,13 @@ type Writer struct {
 // does not return, for five minutes at most. An error is that of the API server, or says that
 // the claim is no longer what the pod was scheduled with.
 func (w *Writer) Bind(ctx context.Context, claim *claimstate.Claim, pod *corev1.Pod, mappings []corev1.ContainerExtendedResourceRequest) error {
-	if claim.Unmade() && claim.Pending == nil {
+	if claim.InMemoryOnly() && claim.Pending == nil {
 		return nil // a device plugin provides the extended resources
 	}
 	if w.Source.ReservedFor(pod, claim.Object) {
 		return nil
 	}
-	if claim.Unmade() {
+	if claim.InMemoryOnly() {
 		if err := w.create(ctx, claim); err != nil {
 			return err
 		}
@@ -80,10 +80,10 @@ func (w *Writer) Bind(ctx context.Context, claim *claimstate.Claim, pod *corev1.
 // doubtLimit is how long it may be unknown what became of an update, doubtPause the time between
 // two looks.
 const (
-	doubtLimit = 5 * time.Minute
-	doubtPause = 500 * time.Millisecond
-	// toldAttempt is the attempt after which people are told.
-	toldAttempt = 3
+	confirmTimeout  = 5 * time.Minute
+	confirmInterval = 500 * time.Millisecond
+	// eventAttempt is the attempt after which people are told.
+	eventAttempt = 3
 )
 
 // write updates the claim in the API server, again if somebody else does so at the same time.
@@ -110,13 +110,13 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 	}
 	var failure error
 	attempts := 0
-	err := wait.PollUntilContextTimeout(ctx, doubtPause, doubtLimit, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, confirmInterval, confirmTimeout, true, func(context.Context) (bool, error) {
 		failure = retry.RetryOnConflict(retry.DefaultRetry, update)
-		if attempts++; attempts == toldAttempt && doubtful(failure) {
-			klog.FromContext(ctx).Error(failure, "It is not known whether a claim was written, which is tried again", "resourceclaim", klog.KObj(claim.Object), "limit", doubtLimit)
-			w.Doubt(ctx, pod, failure)
+		if attempts++; attempts == eventAttempt && mayBeWritten(failure) {
+			klog.FromContext(ctx).Error(failure, "It is not known whether a claim was written, which is tried again", "resourceclaim", klog.KObj(claim.Object), "limit", confirmTimeout)
+			w.Unconfirmed(ctx, pod, failure)
 		}
-		return !doubtful(failure), nil
+		return !mayBeWritten(failure), nil
 	})
 	if failure == nil {
 		failure = err
@@ -124,9 +124,9 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 	return written, failure
 }
 
-// doubtful reports whether a request may have been served although it failed: there was no
+// mayBeWritten reports whether a request may have been served although it failed: there was no
 // answer, or one that says that the API server does not know.
-func doubtful(err error) bool {
+func mayBeWritten(err error) bool {
 	var status apierrors.APIStatus
 	var network net.Error
 	if errors.As(err, &status) {
@@ -171,7 +171,7 @@ func (w *Writer) withReservation(claim *claimstate.Claim, latest *resourceapi.Re
 		return nil, fmt.Errorf("claim %s was deleted meanwhile", klog.KObj(latest))
 	case latest.Status.Allocation == nil && claim.Pending == nil:
 		return nil, fmt.Errorf("claim %s was deallocated meanwhile", klog.KObj(latest))
-	case latest.Status.Allocation != nil && !agrees(claim, latest.Status.Allocation):
+	case latest.Status.Allocation != nil && !allocatedAsScheduled(claim, latest.Status.Allocation):
 		return nil, fmt.Errorf("claim %s was allocated elsewhere meanwhile", klog.KObj(latest))
 	case latest.Status.Allocation != nil && claimstate.Reserved(latest, claim.Consumer):
 		return nil, nil
@@ -189,8 +189,8 @@ func (w *Writer) withReservation(claim *claimstate.Claim, latest *resourceapi.Re
 	return updated, nil
 }
 
-// agrees reports whether the claim is allocated as the pod was scheduled with.
-func agrees(claim *claimstate.Claim, allocation *resourceapi.AllocationResult) bool {
+// allocatedAsScheduled reports whether the claim is allocated as the pod was scheduled with.
+func allocatedAsScheduled(claim *claimstate.Claim, allocation *resourceapi.AllocationResult) bool {
 	expected := claim.Object.Status.Allocation
 	if expected == nil {
 		expected = claim.Pending

@@ -79,7 +79,7 @@ func TestClaimsThatChangeMeanwhile(t *testing.T) {
 		if got := errorText(err); !strings.Contains(got, test.err) || (got == "") != (test.err == "") || updates != test.updates {
 			t.Errorf("%s: %d updates, want %d; error %q, want %q", name, updates, test.updates, got, test.err)
 		}
-		if err == nil && (!claimstate.Reserved(written, claim.Consumer) || !agrees(claim, written.Status.Allocation)) {
+		if err == nil && (!claimstate.Reserved(written, claim.Consumer) || !allocatedAsScheduled(claim, written.Status.Allocation)) {
 			t.Errorf("%s: written is %v", name, written.Status)
 		}
 	}
@@ -124,13 +124,13 @@ func TestWhoseAllocation(t *testing.T) {
 	}{
 		"announced": {func(t *testing.T, w *Writer, claim *claimstate.Claim) {
 			t.Helper()
-			if err := w.Announce(claim); err != nil {
+			if err := w.SignalPending(claim); err != nil {
 				t.Error(err)
 			}
 		}, 0},
 		"taken back": {func(t *testing.T, w *Writer, claim *claimstate.Claim) {
 			t.Helper()
-			if err := w.Announce(claim); err != nil || !w.Recall(claim) {
+			if err := w.SignalPending(claim); err != nil || !w.CancelInFlight(claim) {
 				t.Errorf("not taken back, error %v", err)
 			}
 		}, 1},

@@ -56,8 +56,8 @@ func Unallocated(claims []*Claim) []*Claim {
 	return list
 }
 
-// Unmade reports whether the claim exists in memory only.
-func (c *Claim) Unmade() bool { return c.Extended && c.Object.Name == unmadeClaimName }
+// InMemoryOnly reports whether the claim exists in memory only.
+func (c *Claim) InMemoryOnly() bool { return c.Extended && c.Object.Name == inMemoryClaimName }
 
 // PodConsumer is how a claim names a pod that it is reserved for.
 func PodConsumer(pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {

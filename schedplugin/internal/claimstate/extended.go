@@ -15,9 +15,9 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// unmadeClaimName is the name of the claim for extended resources until PreBind creates it.
+// inMemoryClaimName is the name of the claim for extended resources until PreBind creates it.
 // No claim in the API server can have it.
-const unmadeClaimName = "<extended-resources>"
+const inMemoryClaimName = "<extended-resources>"
 
 // ExtendedClaim returns the claim that stands for the extended resources of a pod which
 // devices can serve, and all extended resources that the pod asks for. The claim is the one that
@@ -28,12 +28,12 @@ func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, []corev1.ResourceName, e
 	if asked == nil {
 		return nil, nil, nil
 	}
-	object, err := s.leftBehind(pod)
+	object, err := s.existingExtendedClaim(pod)
 	if err != nil {
 		return nil, nil, err
 	}
 	if object == nil {
-		object = unmadeClaim(pod)
+		object = inMemoryClaim(pod)
 	}
 	return &Claim{Object: object, Extended: true, Consumer: PodConsumer(pod)}, asked, nil
 }
@@ -66,8 +66,8 @@ type ExtendedClaims interface {
 	ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim
 }
 
-// leftBehind returns the claim for extended resources that exists for a pod, nil if there is none.
-func (s Source) leftBehind(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
+// existingExtendedClaim returns the claim for extended resources that exists for a pod, nil if there is none.
+func (s Source) existingExtendedClaim(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
 	if tracker, finds := s.DRA.ResourceClaims().(ExtendedClaims); finds {
 		return tracker.ExtendedClaim(pod), nil
 	}
@@ -83,9 +83,9 @@ func (s Source) leftBehind(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) 
 	return nil, nil
 }
 
-func unmadeClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
+func inMemoryClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	claim := podclaims.ExtendedClaim(pod)
-	claim.Name = unmadeClaimName
+	claim.Name = inMemoryClaimName
 	claim.UID = uuid.NewUUID() // identifies it while it is in flight; the API server will choose another one
 	return claim
 }

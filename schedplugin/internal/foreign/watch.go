@@ -34,8 +34,8 @@ type Watch struct {
 // each of many claims.
 type Found func(claim *resourceapi.ResourceClaim, driver string, tell bool)
 
-// pause is the time between two that people are told of.
-const pause = time.Minute
+// eventInterval is the time between two that people are told of.
+const eventInterval = time.Minute
 
 var watches shared.Values[fwk.SharedDRAManager, *Watch]
 
@@ -69,8 +69,8 @@ func (w *Watch) Allocates(claim types.UID, allocation *resourceapi.AllocationRes
 	}
 }
 
-// Recalls takes back what Allocates said: nothing was written.
-func (w *Watch) Recalls(claim types.UID) {
+// Forgets takes back what Allocates said: nothing was written.
+func (w *Watch) Forgets(claim types.UID) {
 	if w == nil {
 		return
 	}
@@ -86,18 +86,18 @@ func (w *Watch) updated(before, after any) {
 		return
 	}
 	if old.UID != claim.UID {
-		w.Recalls(old.UID) // it was deleted, and made anew
+		w.Forgets(old.UID) // it was deleted, and made anew
 	}
 	if claim.Status.Allocation == nil {
 		if old.Status.Allocation != nil {
-			w.Recalls(claim.UID)
+			w.Forgets(claim.UID)
 		}
 		return
 	}
 	if old.Status.Allocation != nil && old.UID == claim.UID {
 		return
 	}
-	for _, driver := range takenFrom(claim.Status.Allocation) {
+	for _, driver := range driversOf(claim.Status.Allocation) {
 		if foreign, tell := w.judge(claim.UID, driver); foreign {
 			w.found(claim, driver, tell)
 		}
@@ -109,7 +109,7 @@ func (w *Watch) deleted(object any) {
 		object = unseen.Obj
 	}
 	if claim, ok := object.(*resourceapi.ResourceClaim); ok {
-		w.Recalls(claim.UID)
+		w.Forgets(claim.UID)
 	}
 }
 
@@ -121,15 +121,15 @@ func (w *Watch) judge(claim types.UID, driver string) (foreign, tell bool) {
 	if !known || w.ours[claim] {
 		return false, false
 	}
-	if now := time.Now(); now.Sub(told) >= pause {
+	if now := time.Now(); now.Sub(told) >= eventInterval {
 		w.drivers[driver] = now
 		return true, true
 	}
 	return true, false
 }
 
-// takenFrom lists the drivers of devices that an allocation takes, each once.
-func takenFrom(allocation *resourceapi.AllocationResult) []string {
+// driversOf lists the drivers of devices that an allocation takes, each once.
+func driversOf(allocation *resourceapi.AllocationResult) []string {
 	var drivers []string
 	seen := make(map[string]bool)
 	for i := range allocation.Devices.Results {

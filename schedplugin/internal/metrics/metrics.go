@@ -20,7 +20,7 @@ import (
 const subsystem = "dray"
 
 var (
-	filtered = metrics.NewCounterVec(&metrics.CounterOpts{
+	nodeAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "node_answers_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of times devices for a pod were looked for on a node, by outcome: satisfiable, unsatisfiable, undecided, timeout, cancelled or error.",
 	}, []string{"outcome"})
@@ -38,7 +38,7 @@ var (
 		Help:    "Search steps for the devices of a pod on a node, where the answer was not known from another node.",
 		Buckets: metrics.ExponentialBuckets(1, 8, 7),
 	})
-	remembered = metrics.NewCounter(&metrics.CounterOpts{
+	rememberedAnswers = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "remembered_answers_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of answers in full that were known from another node like it.",
 	})
@@ -55,7 +55,7 @@ var (
 		Subsystem: subsystem, Name: "allocated_claims", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claims that hold devices, those in flight included.",
 	})
-	notesMade = metrics.NewCounterVec(&metrics.CounterOpts{
+	eventsCounted = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "events_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of Events about pods that do not get devices, by outcome: written, or limited by a rate limit.",
 	}, []string{"outcome"})
@@ -63,15 +63,15 @@ var (
 		Subsystem: subsystem, Name: "undecided_attempts_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of attempts to schedule a pod that found no node, and did not find out of each node whether it has the devices. Nothing is preempted, and the attempt is repeated with larger limits.",
 	})
-	foreign = metrics.NewCounter(&metrics.CounterOpts{
+	foreignAllocations = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "foreign_allocations_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claims that somebody else allocated, with devices of a driver whose devices this scheduler allocates, too.",
 	})
-	plans = metrics.NewCounterVec(&metrics.CounterOpts{
+	groupPlans = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "group_plans_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of times places for all pods of a group were looked for together, by outcome: satisfiable, unsatisfiable or undecided.",
 	}, []string{"outcome"})
-	conflicts = metrics.NewCounter(&metrics.CounterOpts{
+	claimConflicts = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claim updates repeated because of a conflict.",
 	})
@@ -106,20 +106,20 @@ func Outcome(ctx context.Context, verdict allocator.Verdict, err error) string {
 
 // Register adds the metrics to the scheduler's own, once per program. It comes before all else.
 var Register = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(filtered, allocations, allocationSeconds, searchSteps, remembered,
-		observeSeconds, knownPools, knownClaims, notesMade, undecidedAttempts, foreign, plans, conflicts)
+	legacyregistry.MustRegister(nodeAnswers, allocations, allocationSeconds, searchSteps, rememberedAnswers,
+		observeSeconds, knownPools, knownClaims, eventsCounted, undecidedAttempts, foreignAllocations, groupPlans, claimConflicts)
 	for _, answer := range []string{Satisfiable, Unsatisfiable, Undecided, Timeout, Cancelled, Error} {
-		answered[answer] = filtered.WithLabelValues(answer)
+		answersByOutcome[answer] = nodeAnswers.WithLabelValues(answer)
 	}
 })
 
-// answered are the counters of filtered, which are counted up for each pod and node. It is
+// answersByOutcome are the counters of filtered, which are counted up for each pod and node. It is
 // not written to after the metrics are registered.
-var answered = make(map[string]metrics.CounterMetric)
+var answersByOutcome = make(map[string]metrics.CounterMetric)
 
 // Answered counts what became of looking for devices on a node, and what that cost.
 func Answered(answer string, stats allocator.Stats, err error) {
-	answered[answer].Inc()
+	answersByOutcome[answer].Inc()
 	Searched(stats, err)
 }
 
@@ -131,12 +131,12 @@ func Searched(stats allocator.Stats, err error) {
 	if steps := stats.Steps; steps > 0 {
 		searchSteps.Observe(float64(steps))
 	} else {
-		remembered.Inc()
+		rememberedAnswers.Inc()
 	}
 }
 
 // Planned counts a question about all pods of a group.
-func Planned(outcome string) { plans.WithLabelValues(outcome).Inc() }
+func Planned(outcome string) { groupPlans.WithLabelValues(outcome).Inc() }
 
 // Chosen counts a pod for which devices were chosen on a node since start.
 func Chosen(start time.Time) {
@@ -156,16 +156,16 @@ func Observed(start time.Time, pools, claims int) {
 }
 
 // EventWritten counts an Event about a pod that does not get devices.
-func EventWritten() { notesMade.WithLabelValues("written").Inc() }
+func EventWritten() { eventsCounted.WithLabelValues("written").Inc() }
 
 // EventLimited counts one that a rate limit held back.
-func EventLimited() { notesMade.WithLabelValues("limited").Inc() }
+func EventLimited() { eventsCounted.WithLabelValues("limited").Inc() }
 
 // LeftUndecided counts an attempt that ended without knowing whether a pod fits.
 func LeftUndecided() { undecidedAttempts.Inc() }
 
 // AllocatedByOther counts a claim that another scheduler allocated.
-func AllocatedByOther() { foreign.Inc() }
+func AllocatedByOther() { foreignAllocations.Inc() }
 
 // Conflict counts an update of a claim that has to be repeated because somebody else changed it.
-func Conflict() { conflicts.Inc() }
+func Conflict() { claimConflicts.Inc() }

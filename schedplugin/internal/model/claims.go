@@ -50,8 +50,8 @@ func (m *Model) observeUnlisted() error {
 func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	at := keyOf(claim)
 	known := m.claims[at]
-	if known != nil && known.current(claim) {
-		m.mark(known)
+	if known != nil && known.upToDate(claim) {
+		m.markListed(known)
 		return nil
 	}
 	if claim.Status.Allocation != nil {
@@ -71,11 +71,11 @@ func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	return m.record(at, latest, m.allocated(latest, latest.Status.Allocation), false)
 }
 
-// current reports whether the entry is what the claim says. Simulators change claims in
+// upToDate reports whether the entry is what the claim says. Simulators change claims in
 // place, so that being the same object is not enough.
-func (e *entry) current(claim *resourceapi.ResourceClaim) bool {
-	return e.source == claim && !e.inFlight && e.ledgered.UID == claim.UID &&
-		sameResults(e.ledgered.Status.Allocation, claim.Status.Allocation)
+func (e *entry) upToDate(claim *resourceapi.ResourceClaim) bool {
+	return e.source == claim && !e.inFlight && e.inLedger.UID == claim.UID &&
+		sameResults(e.inLedger.Status.Allocation, claim.Status.Allocation)
 }
 
 // sameResults compares two lists of results without looking into what they share.
@@ -88,7 +88,7 @@ func sameResults(a, b *resourceapi.AllocationResult) bool {
 
 // allocated is what the ledger is given of a claim. The list of results is shared.
 func (m *Model) allocated(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
-	if claim.Status.Allocation == allocation && m.constant() {
+	if claim.Status.Allocation == allocation && m.claimsImmutable() {
 		return claim
 	}
 	held := *allocation
@@ -99,16 +99,16 @@ func (m *Model) allocated(claim *resourceapi.ResourceClaim, allocation *resource
 }
 
 // record puts an allocated claim into the ledger, in stead of what was there before.
-func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, flying bool) error {
+func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, inFlight bool) error {
 	if known := m.claims[at]; known != nil {
-		if holdsSame(known.ledgered, allocated) {
+		if holdsSame(known.inLedger, allocated) {
 			// From now on it is compared with the list that the claim has now.
 			changed := known.source != source
-			known.source, known.ledgered, known.inFlight = source, allocated, flying
-			m.mark(known)
+			known.source, known.inLedger, known.inFlight = source, allocated, inFlight
+			m.markListed(known)
 			if changed {
-				m.delist(known)
-				m.enlist(known)
+				m.unindexConsumers(known)
+				m.indexConsumers(known)
 			}
 			return nil
 		}
@@ -119,12 +119,12 @@ func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, fly
 	if err := m.ledger.Assume(allocated); err != nil {
 		return err
 	}
-	known := &entry{source: source, ledgered: allocated, inFlight: flying, held: heldBy(allocated)}
+	known := &entry{source: source, inLedger: allocated, inFlight: inFlight, heldHash: hashOfHeld(allocated)}
 	m.claims[at] = known
-	m.held += known.held
-	m.mark(known)
-	m.enlist(known)
-	return m.include(known)
+	m.heldHash += known.heldHash
+	m.markListed(known)
+	m.indexConsumers(known)
+	return m.addToPartials(known)
 }
 
 // forget releases what a claim held, if it did.
@@ -134,10 +134,10 @@ func (m *Model) forget(at key) error {
 		return nil
 	}
 	delete(m.claims, at)
-	m.held -= known.held
-	m.delist(known)
+	m.heldHash -= known.heldHash
+	m.unindexConsumers(known)
 	known.source = nil
-	return errors.Join(m.exclude(known), m.ledger.Forget(known.ledgered))
+	return errors.Join(m.removeFromPartials(known), m.ledger.Forget(known.inLedger))
 }
 
 // holdsSame compares only what devices are held. The rest of an allocated claim changes

@@ -14,8 +14,8 @@ import (
 // seed is one for the life of the process, as Held is.
 var seed = maphash.MakeSeed()
 
-// heldBy is a hash of which claim it is, and of all that takesSame compares.
-func heldBy(claim *resourceapi.ResourceClaim) uint64 {
+// hashOfHeld is a hash of which claim it is, and of all that takesSame compares.
+func hashOfHeld(claim *resourceapi.ResourceClaim) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	write := func(texts ...string) {

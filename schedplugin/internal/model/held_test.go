@@ -20,7 +20,7 @@ func heldIn(t *testing.T, m *Model) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return view.Held
+	return view.HeldHash
 }
 
 // Held differs if anything does that decides what is in use, and only then.

@@ -26,21 +26,21 @@ type Model struct {
 	list   []*resourceapi.ResourceSlice
 	ledger *pools.Ledger // nil before the first observation
 	claims map[key]*entry
-	// held is the sum of what the entries hold.
-	held uint64
+	// heldHash is the sum of what the entries hold.
+	heldHash uint64
 	// round counts lists of all claims. An entry of an earlier round is of a claim that is
 	// gone.
 	round uint64
-	// marked is how many claims that hold devices the present list has.
-	marked int
+	// listedCount is how many claims that hold devices the present list has.
+	listedCount int
 	// seen are the objects of claims that were listed, with what they held. Nil: nothing.
 	seen map[*resourceapi.ResourceClaim]*entry
 	// unlisted are claims in flight that the manager does not list.
 	unlisted map[types.UID]*resourceapi.ResourceClaim
 	// consumers finds entries by the pods that use them. It is made with the first of without, and nil before.
 	consumers map[types.UID]map[*entry]struct{}
-	// without are the ledgers of Without, the last asked for first.
-	without []*partial
+	// partials are the ledgers of Without, the last asked for first.
+	partials []*partial
 
 	changes changes
 	// observed names the last observation to a manager that tells what changed.
@@ -57,13 +57,13 @@ type entry struct {
 	// source is the object which the manager returned. What it says now may have changed. Nil
 	// once the claim holds nothing.
 	source *resourceapi.ResourceClaim
-	// ledgered is what the ledger was given. It has the allocation of that moment, and
+	// inLedger is what the ledger was given. It has the allocation of that moment, and
 	// nobody changes it.
-	ledgered *resourceapi.ResourceClaim
+	inLedger *resourceapi.ResourceClaim
 	inFlight bool
 	round    uint64
-	// held is a hash of what ledgered holds.
-	held uint64
+	// heldHash is a hash of what ledgered holds.
+	heldHash uint64
 	// consumers are those by which the entry is found in Model.consumers.
 	consumers []types.UID
 }
@@ -73,11 +73,11 @@ type View struct {
 	State *pools.State
 	// Claims is how many claims hold devices.
 	Claims int
-	// Held is equal for observations in which the same claims hold the same devices, and almost certainly no others. It is a
+	// HeldHash is equal for observations in which the same claims hold the same devices, and almost certainly no others. It is a
 	// hash for use in this process.
-	Held   uint64
-	ledger *pools.Ledger
-	model  *Model
+	HeldHash uint64
+	ledger   *pools.Ledger
+	model    *Model
 }
 
 // PoolsOf lists what a node reaches, nothing if its selectors cannot be evaluated.
@@ -92,8 +92,8 @@ func (v *View) PoolsOf(node *corev1.Node) iter.Seq[pools.PoolView] {
 // Branch returns a ledger for a what-if on the view.
 func (v *View) Branch() *pools.Ledger { return v.ledger.Branch() }
 
-// As is the view with what a ledger has in use, which began as a branch of it.
-func (v *View) As(ledger *pools.Ledger) *View {
+// WithLedger is the view with what a ledger has in use, which began as a branch of it.
+func (v *View) WithLedger(ledger *pools.Ledger) *View {
 	as := *v
 	as.State, as.ledger = ledger.State(), ledger.Branch()
 	return &as
@@ -131,7 +131,7 @@ func (m *Model) Observe() (*View, error) {
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
-	return &View{State: m.ledger.State(), Claims: len(m.claims), Held: m.held, ledger: m.ledger.Branch(), model: m}, nil
+	return &View{State: m.ledger.State(), Claims: len(m.claims), HeldHash: m.heldHash, ledger: m.ledger.Branch(), model: m}, nil
 }
 
 // observeSlices looks at the list of slices. A list that stays as it is need not be read again.
@@ -140,13 +140,13 @@ func (m *Model) observeSlices(list []*resourceapi.ResourceSlice) {
 		return
 	}
 	m.rebase(m.index.Snapshot(list))
-	if m.list = nil; m.constant() {
+	if m.list = nil; m.claimsImmutable() {
 		m.list = list
 	}
 }
 
-// constant reports whether the manager replaces what changes, and modifies nothing.
-func (m *Model) constant() bool {
+// claimsImmutable reports whether the manager replaces what changes, and modifies nothing.
+func (m *Model) claimsImmutable() bool {
 	_, replaces := m.dra.ResourceClaims().(ClaimChanges)
 	return replaces
 }
@@ -157,7 +157,7 @@ func (m *Model) rebase(s *pools.Snapshot) {
 		m.ledger = pools.NewLedger(s)
 	case m.ledger.State().Snapshot() != s:
 		m.ledger.Rebase(s)
-		for _, p := range m.without {
+		for _, p := range m.partials {
 			p.ledger.Rebase(s)
 		}
 	}

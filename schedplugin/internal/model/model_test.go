@@ -315,10 +315,10 @@ func TestClaimReplacedInPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, known := seen[view.Held]; known {
+		if other, known := seen[view.HeldHash]; known {
 			t.Errorf("claim %s holds the same as claim %s", uid, other)
 		}
-		seen[view.Held] = uid
+		seen[view.HeldHash] = uid
 	}
 }
 

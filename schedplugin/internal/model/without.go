@@ -19,9 +19,9 @@ type partial struct {
 	ledger *pools.Ledger
 	// absent are the claims that it lacks.
 	absent map[*entry]struct{}
-	// doubtful are the claims to ask about the next time. All others are as they were when
+	// toCheck are the claims to ask about the next time. All others are as they were when
 	// they were asked about.
-	doubtful map[*entry]struct{}
+	toCheck map[*entry]struct{}
 }
 
 // maxPartials is how many of these ledgers are kept. Each costs as much for a claim that
@@ -56,7 +56,7 @@ func (v *View) Without(id any, gone Gone, keep []*resourceapi.ResourceClaim) (*p
 	}
 	ledger := p.ledger.Branch()
 	for _, known := range kept {
-		if err := ledger.Assume(known.ledgered); err != nil {
+		if err := ledger.Assume(known.inLedger); err != nil {
 			return nil, err
 		}
 	}
@@ -67,37 +67,37 @@ func (v *View) Without(id any, gone Gone, keep []*resourceapi.ResourceClaim) (*p
 func (m *Model) PodsChanged(pods []types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.without) == 0 {
+	if len(m.partials) == 0 {
 		return
 	}
 	for _, pod := range pods {
 		for known := range m.consumers[pod] {
-			m.doubt(known)
+			m.recheck(known)
 		}
 	}
 }
 
-// doubt has a claim asked about once more.
-func (m *Model) doubt(known *entry) {
-	for _, p := range m.without {
-		p.doubtful[known] = struct{}{}
+// recheck has a claim asked about once more.
+func (m *Model) recheck(known *entry) {
+	for _, p := range m.partials {
+		p.toCheck[known] = struct{}{}
 	}
 }
 
 // partial returns the ledger of an earlier call, brought up to date, or a new one.
 func (m *Model) partial(id any, gone Gone) (*partial, error) {
-	i := slices.IndexFunc(m.without, func(p *partial) bool { return p.id == id })
+	i := slices.IndexFunc(m.partials, func(p *partial) bool { return p.id == id })
 	if i < 0 {
 		return m.newPartial(id, gone)
 	}
-	p := m.without[i]
-	m.without = slices.Insert(slices.Delete(m.without, i, i+1), 0, p)
+	p := m.partials[i]
+	m.partials = slices.Insert(slices.Delete(m.partials, i, i+1), 0, p)
 	return p, m.update(p, gone)
 }
 
 // newPartial starts with all claims, or with none if most are absent.
 func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
-	p := &partial{id: id, ledger: m.ledger.Branch(), absent: make(map[*entry]struct{}), doubtful: make(map[*entry]struct{})}
+	p := &partial{id: id, ledger: m.ledger.Branch(), absent: make(map[*entry]struct{}), toCheck: make(map[*entry]struct{})}
 	for _, known := range m.claims {
 		if p.ask(known, gone) {
 			p.absent[known] = struct{}{}
@@ -112,9 +112,9 @@ func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
 		switch {
 		case p.lacks(known) != few:
 		case !few:
-			present = append(present, known.ledgered)
+			present = append(present, known.inLedger)
 		default:
-			if err := p.ledger.Forget(known.ledgered); err != nil {
+			if err := p.ledger.Forget(known.inLedger); err != nil {
 				return nil, err
 			}
 		}
@@ -125,11 +125,11 @@ func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
 	if m.consumers == nil {
 		m.consumers = make(map[types.UID]map[*entry]struct{})
 		for _, known := range m.claims {
-			m.enlist(known)
+			m.indexConsumers(known)
 		}
 	}
-	m.without = slices.Insert(m.without, 0, p)
-	m.without = slices.Delete(m.without, min(len(m.without), maxPartials), len(m.without))
+	m.partials = slices.Insert(m.partials, 0, p)
+	m.partials = slices.Delete(m.partials, min(len(m.partials), maxPartials), len(m.partials))
 	return p, nil
 }
 
@@ -142,9 +142,9 @@ func (p *partial) lacks(known *entry) bool {
 func (p *partial) ask(known *entry, gone Gone) bool {
 	absent, lasting := gone(known.source)
 	if lasting {
-		delete(p.doubtful, known)
+		delete(p.toCheck, known)
 	} else {
-		p.doubtful[known] = struct{}{}
+		p.toCheck[known] = struct{}{}
 	}
 	return absent
 }
@@ -154,20 +154,20 @@ func (p *partial) ask(known *entry, gone Gone) bool {
 func (m *Model) update(p *partial, gone Gone) error {
 	if !m.changes.complete() {
 		for _, known := range m.claims {
-			p.doubtful[known] = struct{}{}
+			p.toCheck[known] = struct{}{}
 		}
 	}
-	for known := range p.doubtful {
+	for known := range p.toCheck {
 		switch wanted := p.ask(known, gone); {
 		case wanted == p.lacks(known):
 		case wanted:
 			p.absent[known] = struct{}{}
-			if err := p.ledger.Forget(known.ledgered); err != nil {
+			if err := p.ledger.Forget(known.inLedger); err != nil {
 				return err
 			}
 		default:
 			delete(p.absent, known)
-			if err := p.ledger.Assume(known.ledgered); err != nil {
+			if err := p.ledger.Assume(known.inLedger); err != nil {
 				return err
 			}
 		}
@@ -175,33 +175,33 @@ func (m *Model) update(p *partial, gone Gone) error {
 	return nil
 }
 
-// include adds a claim to all these ledgers.
-func (m *Model) include(known *entry) error {
-	for _, p := range m.without {
-		if err := p.ledger.Assume(known.ledgered); err != nil {
+// addToPartials adds a claim to all these ledgers.
+func (m *Model) addToPartials(known *entry) error {
+	for _, p := range m.partials {
+		if err := p.ledger.Assume(known.inLedger); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// exclude removes a claim that holds nothing any more.
-func (m *Model) exclude(known *entry) error {
-	for _, p := range m.without {
-		delete(p.doubtful, known)
+// removeFromPartials removes a claim that holds nothing any more.
+func (m *Model) removeFromPartials(known *entry) error {
+	for _, p := range m.partials {
+		delete(p.toCheck, known)
 		if p.lacks(known) {
 			delete(p.absent, known)
 			continue
 		}
-		if err := p.ledger.Forget(known.ledgered); err != nil {
+		if err := p.ledger.Forget(known.inLedger); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// enlist notes who uses a claim, as its source says, and has it asked about.
-func (m *Model) enlist(known *entry) {
+// indexConsumers notes who uses a claim, as its source says, and has it asked about.
+func (m *Model) indexConsumers(known *entry) {
 	if m.consumers == nil {
 		return // nobody asks yet
 	}
@@ -212,10 +212,10 @@ func (m *Model) enlist(known *entry) {
 		}
 		m.consumers[pod][known] = struct{}{}
 	}
-	m.doubt(known)
+	m.recheck(known)
 }
 
-func (m *Model) delist(known *entry) {
+func (m *Model) unindexConsumers(known *entry) {
 	for _, pod := range known.consumers {
 		delete(m.consumers[pod], known)
 		if len(m.consumers[pod]) == 0 {

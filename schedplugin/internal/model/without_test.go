@@ -81,7 +81,7 @@ func compareWithout(t *testing.T, m *Model, id int, gone Gone, keep []*resourcea
 		if absent, _ := gone(known.source); absent && !kept {
 			continue
 		}
-		if err := want.Assume(known.ledgered); err != nil {
+		if err := want.Assume(known.inLedger); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +100,7 @@ func compareWithout(t *testing.T, m *Model, id int, gone Gone, keep []*resourcea
 	}
 	for _, consumers := range m.consumers {
 		for known := range consumers {
-			if m.claims[key{known.ledgered.Namespace, known.ledgered.Name}] != known && m.claims[key{name: string(known.ledgered.UID)}] != known {
+			if m.claims[key{known.inLedger.Namespace, known.inLedger.Name}] != known && m.claims[key{name: string(known.inLedger.UID)}] != known {
 				t.Fatal("a claim that is gone is remembered by its consumers")
 			}
 		}

@@ -60,7 +60,7 @@ func Open(ctx context.Context, of fwk.Handle, features feature.Features, snapsho
 	}
 	a.view.slices = SlicesOf(snapshot, allocated)
 	made, err := dynamicresources.New(ctx, &config.DynamicResourcesArgs{}, &handle{
-		Handle: of, view: a.view, unready: informers.NewSharedInformerFactory(of.ClientSet(), 0),
+		Handle: of, view: a.view, neverStarted: informers.NewSharedInformerFactory(of.ClientSet(), 0),
 	}, feature.Features{
 		EnableDynamicResourceAllocation:   true,
 		EnableDRANodeAllocatableResources: true,

@@ -17,12 +17,12 @@ import (
 // is never started, as the plugin would leave an index in that of the scheduler.
 type handle struct {
 	fwk.Handle
-	view    *view
-	unready informers.SharedInformerFactory
+	view         *view
+	neverStarted informers.SharedInformerFactory
 }
 
 func (h *handle) SharedDRAManager() fwk.SharedDRAManager                 { return h.view }
-func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.unready }
+func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.neverStarted }
 
 // view has the claims of one pod, and the slices of the pools that their devices are from.
 type view struct {

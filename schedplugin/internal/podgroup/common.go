@@ -27,8 +27,8 @@ const (
 	maybeInCommon   = "not decided: the pods of the group may get devices that have in common what the group asks for, the search was given up"
 )
 
-// withoutCommon says why pods of a group get no devices although their own claims may fit, nothing if they may have them.
-func (a *attempt) withoutCommon() string {
+// whyNoCommonDevices says why pods of a group get no devices although their own claims may fit, nothing if they may have them.
+func (a *attempt) whyNoCommonDevices() string {
 	switch {
 	case a.common.IsZero():
 		return ""
@@ -48,22 +48,22 @@ func (g *Groups) readCommon(ctx context.Context, cycle *Cycle, name types.Namesp
 	if err != nil {
 		return // there is no plan for it
 	}
-	wrong := func(why string) {
-		a.wrong, cycle.invalid, cycle.why = why, object, why
+	setInvalid := func(why string) {
+		a.invalid, cycle.invalid, cycle.invalidReason = why, object, why
 	}
 	if a.common, err = extension.GroupOf(object.Annotations); err != nil {
-		wrong(err.Error())
+		setInvalid(err.Error())
 	}
 	if a.common.IsZero() {
 		return
 	}
 	if object.Spec.SchedulingPolicy.Gang == nil {
-		wrong(errNoGang)
+		setInvalid(errNoGang)
 		return
 	}
 	claims, complete := g.claimsOfGroup(klog.FromContext(ctx), name)
 	if err := a.common.Check(claims); err != nil && complete {
-		wrong(err.Error())
+		setInvalid(err.Error())
 		return
 	}
 	for _, claim := range claims {
@@ -71,7 +71,7 @@ func (g *Groups) readCommon(ctx context.Context, cycle *Cycle, name types.Namesp
 			a.held = append(a.held, claim)
 		}
 	}
-	a.mark = g.ensureMark(name, object.UID)
+	a.group = g.ensurePlannedGroup(name, object.UID)
 }
 
 // claimsOfGroup lists the claims of all pods of a group, with allocations that are in flight. It is not complete if some are not

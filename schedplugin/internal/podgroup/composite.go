@@ -20,13 +20,13 @@ type Gang struct {
 // attempt, which follows the plans, or else the groups of which a pod was tried. The framework places the groups one after the
 // other, and so each is planned in what those before it have left: nothing reconsiders their devices.
 func (g *Groups) PlanEach(ctx context.Context, composite fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, []Gang) {
-	groups, marks, added := gangsOf(composite), []*mark(nil), false
+	groups, planned, added := gangsOf(composite), []*plannedGroup(nil), false
 	for _, group := range groups {
-		known := g.markOf(nameOfGroup(group))
+		known := g.plannedGroupOf(nameOfGroup(group))
 		if known == nil || known.uid != group.GetPodGroup().UID {
-			known, added = g.markAnew(group), true
+			known, added = g.resetPlannedGroup(group), true
 		}
-		marks = append(marks, known)
+		planned = append(planned, known)
 	}
 	if added && schedule != nil {
 		if assigned, status := schedule(ctx); status.IsSuccess() {
@@ -35,8 +35,8 @@ func (g *Groups) PlanEach(ctx context.Context, composite fwk.PodGroupInfo, sched
 	}
 	var tried []Gang
 	for i, group := range groups {
-		if marks[i].last != nil {
-			tried = append(tried, Gang{group, marks[i].last})
+		if planned[i].lastCycle != nil {
+			tried = append(tried, Gang{group, planned[i].lastCycle})
 		}
 	}
 	return nil, tried

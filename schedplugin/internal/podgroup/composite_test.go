@@ -78,7 +78,7 @@ func TestCompositeGroupFailsWithPlans(t *testing.T) {
 	cycle := newCycle()
 	cycle.attempts = []*attempt{{first: &Member{}, outlook: outlook{"0 of 1 pods", 0}}}
 	nominated, gangs := g.PlanEach(t.Context(), both, func(context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
-		g.markOf(nameOfGroup(other)).last = cycle
+		g.plannedGroupOf(nameOfGroup(other)).lastCycle = cycle
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	})
 	if nominated != nil || len(gangs) != 1 || gangs[0].Group.GetName() != "other" || gangs[0].Cycle != cycle {
@@ -99,7 +99,7 @@ func TestPodByItself(t *testing.T) {
 	if reason, code := m.Plan(t.Context(), nil); reason != "" || code != fwk.Success {
 		t.Errorf("%s %v", reason, code)
 	}
-	if m.Node() != "" || m.Plans(&corev1.Pod{}) || m.Refuse("a", nil, nil) != "" {
+	if m.Node() != "" || m.InPlanWith(&corev1.Pod{}) || m.WhyNotOn("a", nil, nil) != "" {
 		t.Error("there is a plan")
 	}
 	if _, planned := m.Planned(nil, false); planned {

@@ -35,26 +35,26 @@ type Hooks struct {
 	// Allocators are asked what would be, by how often the limits of a search are raised. Budget is that of the first one.
 	Allocators []*allocator.Allocator
 	Budget     int64
-	// Patience is how often the limits are raised for a pod.
-	Patience func(types.UID) int
+	// BudgetLevel is how often the limits are raised for a pod.
+	BudgetLevel func(types.UID) int
 	// Nodes are those on which the pods of a group are being tried, of all nodes.
 	Nodes func(all []fwk.NodeInfo) []fwk.NodeInfo
 	// Collect returns the claims of a pod, and its extended resources that devices can serve. It is false if the pod has to wait.
 	Collect func(klog.Logger, *corev1.Pod, *Cycle) ([]*claimstate.Claim, []corev1.ResourceName, bool)
 	// Usable reports whether a node can use what is allocated for claims.
 	Usable func([]*claimstate.Claim, *corev1.Node) bool
-	// Suppose returns the claims of a pod with the devices that they would get on a node, nil if there are none.
-	Suppose func(context.Context, *pools.State, *Member, fwk.NodeInfo) []*resourceapi.ResourceClaim
+	// DryRun returns the claims of a pod with the devices that they would get on a node, nil if there are none.
+	DryRun func(context.Context, *pools.State, *Member, fwk.NodeInfo) []*resourceapi.ResourceClaim
 }
 
 // Groups knows what is the same for all groups of a profile. It is safe for concurrent use.
 type Groups struct {
 	Hooks
-	marks *lru.Cache
+	plannedGroups *lru.Cache
 }
 
 // New returns Groups of which none is to be planned.
-func New(hooks Hooks) *Groups { return &Groups{hooks, lru.New(manyMarks)} }
+func New(hooks Hooks) *Groups { return &Groups{hooks, lru.New(maxPlannedGroups)} }
 
 // Cycle is what the pods of a PodGroup share while the group is being scheduled. The framework uses it from one goroutine at a
 // time. A nil Cycle is that of a group of which no pod was tried, or of a pod by itself.
@@ -69,8 +69,8 @@ type Cycle struct {
 	attempt  *attempt
 	attempts []*attempt
 	// invalid is set if what the devices of all pods are to have in common cannot be understood. Why says so.
-	invalid *schedulingapi.PodGroup
-	why     string
+	invalid       *schedulingapi.PodGroup
+	invalidReason string
 }
 
 // attempt is what the pods of one PodGroup share in one placement: a set of nodes, all of them for a group without topology
@@ -82,15 +82,15 @@ type attempt struct {
 	nodes []fwk.NodeInfo
 	// first is the first of the pods that needs devices. Mark is set if the group is to be planned, and plan if it was.
 	first *Member
-	mark  *mark
+	group *plannedGroup
 	plan  *plan
 	// outlook is what is said of the placement if there is no plan.
 	outlook outlook
 	// common is what the devices of all pods have in common, held the allocated claims of those that have a place. Wrong says
 	// what cannot be understood of that.
-	common extension.Group
-	held   []*resourceapi.ResourceClaim
-	wrong  string
+	common  extension.Group
+	held    []*resourceapi.ResourceClaim
+	invalid string
 }
 
 // State is what the extension points know of a pod that is scheduled as part of a group.
@@ -208,7 +208,7 @@ func (c *Cycle) Invalid() (*schedulingapi.PodGroup, string) {
 	if c == nil {
 		return nil, ""
 	}
-	return c.invalid, c.why
+	return c.invalid, c.invalidReason
 }
 
 // Shares reports whether a claim is in flight on behalf of pods of the group.
@@ -241,15 +241,15 @@ func (c *Cycle) Reserve(claim, pod types.UID) {
 	c.reserved[claim].Insert(pod)
 }
 
-// Landed notes that a claim is no longer in flight.
-func (c *Cycle) Landed(claim types.UID) {
+// EndedInFlight notes that a claim is no longer in flight.
+func (c *Cycle) EndedInFlight(claim types.UID) {
 	if c != nil {
 		delete(c.reserved, claim)
 	}
 }
 
-// withDevices are the attempts in which a pod needed devices.
-func (c *Cycle) withDevices() iter.Seq[*attempt] {
+// attemptsWithDevices are the attempts in which a pod needed devices.
+func (c *Cycle) attemptsWithDevices() iter.Seq[*attempt] {
 	return func(yield func(*attempt) bool) {
 		if c == nil {
 			return
@@ -262,9 +262,9 @@ func (c *Cycle) withDevices() iter.Seq[*attempt] {
 	}
 }
 
-// any reports whether something holds of an attempt in which a pod needed devices.
-func (c *Cycle) any(holds func(*attempt) bool) bool {
-	for a := range c.withDevices() {
+// anyAttempt reports whether something holds of an attempt in which a pod needed devices.
+func (c *Cycle) anyAttempt(holds func(*attempt) bool) bool {
+	for a := range c.attemptsWithDevices() {
 		if holds(a) {
 			return true
 		}

@@ -14,7 +14,7 @@ func (g *Groups) stateKeyOf(a *attempt) uint64 {
 	preemption, common := a.first.State.Preemption(), a.common
 	view := preemption.View()
 	claims, err := g.Source.DRA.ResourceClaims().List()
-	if preemption.Absent() || err != nil {
+	if preemption.InGroupPreemption() || err != nil {
 		return 0
 	}
 	var sum uint64
@@ -30,7 +30,7 @@ func (g *Groups) stateKeyOf(a *attempt) uint64 {
 		add("common", fmt.Sprintf("%+v", common))
 	}
 	// What is in use is that of the view: the manager may know more by now. Of claims, it also matters which pods share them.
-	add("held", strconv.FormatUint(view.Held, 16))
+	add("held", strconv.FormatUint(view.HeldHash, 16))
 	for _, claim := range claims {
 		if claim.Status.Allocation != nil {
 			add("allocated", string(claim.UID), claim.ResourceVersion)
@@ -58,13 +58,13 @@ func (g *Groups) addAsked(a *attempt, add func(texts ...string)) {
 			add("class", string(class.UID), class.ResourceVersion)
 		}
 	}
-	if a.mark == nil {
+	if a.group == nil {
 		return
 	}
-	if object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(a.mark.name.Namespace, a.mark.name.Name); err == nil && object.Spec.SchedulingPolicy.Gang != nil {
+	if object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(a.group.name.Namespace, a.group.name.Name); err == nil && object.Spec.SchedulingPolicy.Gang != nil {
 		add("minCount", strconv.Itoa(int(object.Spec.SchedulingPolicy.Gang.MinCount)))
 	}
-	if live, err := g.Handle.PodGroupManager().PodGroupStates().Get(a.mark.name.Namespace, a.mark.name.Name); err == nil {
+	if live, err := g.Handle.PodGroupManager().PodGroupStates().Get(a.group.name.Namespace, a.group.name.Name); err == nil {
 		add("scheduled", strconv.Itoa(live.ScheduledPodsCount()))
 		for _, pod := range live.UnscheduledPods() {
 			add("pod", string(pod.UID), strconv.Itoa(len(pod.Spec.SchedulingGates)), strconv.FormatBool(pod.DeletionTimestamp != nil))

@@ -57,10 +57,10 @@ func (m *Member) Plan(ctx context.Context, nodes []fwk.NodeInfo) (string, fwk.Co
 		m.groups.planFirst(ctx, m)
 	}
 	switch {
-	case a.wrong != "":
-		return a.wrong, fwk.UnschedulableAndUnresolvable
-	case !a.imposed():
-		return a.withoutCommon(), fwk.Unschedulable
+	case a.invalid != "":
+		return a.invalid, fwk.UnschedulableAndUnresolvable
+	case !a.mustFollowPlan():
+		return a.whyNoCommonDevices(), fwk.Unschedulable
 	}
 	if m.place = a.plan.places[nameOf(m.Pod)]; m.place == nil {
 		return "the other pods of the group get devices together only if this one waits", fwk.UnschedulableAndUnresolvable
@@ -76,30 +76,30 @@ func (m *Member) Node() string {
 	return m.place.node
 }
 
-// Plans reports whether the pod has a place in a plan, and another pod has one in the same plan.
-func (m *Member) Plans(other *corev1.Pod) bool {
+// InPlanWith reports whether the pod has a place in a plan, and another pod has one in the same plan.
+func (m *Member) InPlanWith(other *corev1.Pod) bool {
 	return m != nil && m.place != nil && m.attempt.plan.places[nameOf(other)] != nil
 }
 
-// Refuse says why a pod of a planned group does not go to a node, nothing if it does. Claims are those of the pod, and usage is what it finds
+// WhyNotOn says why a pod of a planned group does not go to a node, nothing if it does. Claims are those of the pod, and usage is what it finds
 // in use.
-func (m *Member) Refuse(node string, claims []*claimstate.Claim, usage func() *pools.State) string {
+func (m *Member) WhyNotOn(node string, claims []*claimstate.Claim, usage func() *pools.State) string {
 	switch {
 	case m == nil:
 		return ""
 	case m.place == nil:
-		return m.attempt.withoutCommon()
+		return m.attempt.whyNoCommonDevices()
 	case m.place.node != node:
 		return "the pods of the group get devices together only if this one goes to node " + m.place.node
-	case !m.place.untaken(claims, usage()):
+	case !m.place.devicesFree(claims, usage()):
 		return "devices that were planned for the pods of the group were taken meanwhile"
 	}
 	return ""
 }
 
-// untaken reports whether the devices of a plan can still be had, as the pod sees it: a pod that preemption puts back is spared only
+// devicesFree reports whether the devices of a plan can still be had, as the pod sees it: a pod that preemption puts back is spared only
 // if the plan does without its devices.
-func (l *place) untaken(claims []*claimstate.Claim, state *pools.State) bool {
+func (l *place) devicesFree(claims []*claimstate.Claim, state *pools.State) bool {
 	for _, claim := range claims {
 		allocation := l.of(claim)
 		if claim.Allocated() != nil || allocation == nil {
@@ -151,8 +151,8 @@ func (l *place) of(claim *claimstate.Claim) *resourceapi.AllocationResult {
 	return l.claims[claim.Object.UID]
 }
 
-// shared reports whether shares of devices are planned, of which it is not known whether they are left in a what-if.
-func (l *place) shared() bool {
+// hasShares reports whether shares of devices are planned, of which it is not known whether they are left in a what-if.
+func (l *place) hasShares() bool {
 	for _, allocation := range append(slices.Collect(maps.Values(l.claims)), l.extended) {
 		if allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.ShareID != nil }) {
 			return true
@@ -164,7 +164,7 @@ func (l *place) shared() bool {
 // Planned are the planned allocations of claims, in order. It is false if there is no plan for one of them, or if it is not known
 // whether the devices are left: of shares, if that is asked of what would be without pods.
 func (m *Member) Planned(claims []*claimstate.Claim, supposed bool) ([]resourceapi.AllocationResult, bool) {
-	if m == nil || m.place == nil || supposed && m.place.shared() {
+	if m == nil || m.place == nil || supposed && m.place.hasShares() {
 		return nil, false
 	}
 	var list []resourceapi.AllocationResult

@@ -34,13 +34,13 @@ type plan struct {
 	order []types.NamespacedName
 }
 
-// imposed reports whether pods have to take the places of a plan.
-func (a *attempt) imposed() bool {
-	return a.planned() && (!a.plan.OneByOne || a.mark.forced || !a.common.IsZero())
+// mustFollowPlan reports whether pods have to take the places of a plan.
+func (a *attempt) mustFollowPlan() bool {
+	return a.hasPlan() && (!a.plan.OneByOne || a.group.forcePlan || !a.common.IsZero())
 }
 
-// planned reports whether there is a plan.
-func (a *attempt) planned() bool { return a.plan != nil && a.plan.Verdict == allocator.Satisfiable }
+// hasPlan reports whether there is a plan.
+func (a *attempt) hasPlan() bool { return a.plan != nil && a.plan.Verdict == allocator.Satisfiable }
 
 // planFirst looks for a plan at the first pod of an attempt that needs devices, if its group is to be planned.
 func (g *Groups) planFirst(ctx context.Context, m *Member) {
@@ -49,13 +49,13 @@ func (g *Groups) planFirst(ctx context.Context, m *Member) {
 	if !grouped {
 		return
 	}
-	a.mark = g.markOf(name)
+	a.group = g.plannedGroupOf(name)
 	g.readCommon(ctx, m.cycle, name)
-	if a.mark == nil || a.wrong != "" {
+	if a.group == nil || a.invalid != "" {
 		return
 	}
-	if !m.State.Preemption().Absent() {
-		a.mark.last = m.cycle
+	if !m.State.Preemption().InGroupPreemption() {
+		a.group.lastCycle = m.cycle
 	}
 	a.plan = g.plan(ctx, m.cycle, a, m.State.Preemption().View().State)
 }
@@ -64,12 +64,12 @@ func (g *Groups) planFirst(ctx context.Context, m *Member) {
 // cannot be planned, or nothing changed since there was no plan.
 func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pools.State) *plan {
 	logger := klog.FromContext(ctx)
-	mark, name := a.mark, a.mark.name
+	known, name := a.group, a.group.name
 	key := uint64(0)
 	if state == a.first.State.Preemption().View().State {
 		key = g.stateKeyOf(a)
 	}
-	if said, known := mark.none[key]; known {
+	if said, known := known.statesWithoutPlan[key]; known {
 		a.outlook = said
 		return nil
 	}
@@ -87,7 +87,7 @@ func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pool
 	if q.Min > len(pods) {
 		return nil
 	}
-	q.Together, q.Group, q.Held = mark.forced, a.common, a.held
+	q.Together, q.Group, q.Held = known.forcePlan, a.common, a.held
 	r, err := gang.Ask(ctx, q)
 	if err != nil {
 		logger.V(3).Info("The group cannot be planned", "podGroup", klog.KRef(name.Namespace, name.Name), "err", err)
@@ -109,7 +109,7 @@ func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pool
 	case allocator.NotDecided:
 		a.first.giveUp()
 	case allocator.NotSatisfiable:
-		mark.noPlan(key, a.outlook)
+		known.noPlan(key, a.outlook)
 	}
 	return found
 }
@@ -137,9 +137,9 @@ type waitingPod struct {
 
 // kind is what equal pods have in common.
 type kind struct {
-	on    []int                   // variant by node, -1 where the pods cannot run
-	names [][]corev1.ResourceName // extended resources, by variant
-	needs map[corev1.ResourceName]int64
+	variantByNode []int                   // variant by node, -1 where the pods cannot run
+	names         [][]corev1.ResourceName // extended resources, by variant
+	needs         map[corev1.ResourceName]int64
 }
 
 // waiting lists the pods of a group that need devices, in order, and counts those that run, or need none.
@@ -168,21 +168,21 @@ func (g *Groups) waiting(logger klog.Logger, cycle *Cycle, a *attempt, name type
 			pods = append(pods, &waitingPod{pod: pod, claims: claims, extended: extended})
 		}
 	}
-	slices.SortFunc(pods, func(x, y *waitingPod) int { return a.mark.compare(x.pod, y.pod) })
+	slices.SortFunc(pods, func(x, y *waitingPod) int { return a.group.compare(x.pod, y.pod) })
 	return pods, others
 }
 
 // question asks for places for pods on the nodes of an attempt.
 func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
-	patience := 0
+	level := 0
 	for _, w := range pods {
-		patience = max(patience, g.Patience(w.pod.UID))
+		level = max(level, g.BudgetLevel(w.pod.UID))
 	}
 	q := gang.Question{
 		Compile: func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
-			return g.Allocators[patience].Compile(claims, g.Source.DRA.DeviceClasses())
+			return g.Allocators[level].Compile(claims, g.Source.DRA.DeviceClasses())
 		},
-		Budget: 2 * g.Budget << (2 * patience), // as that of the allocator
+		Budget: 2 * g.Budget << (2 * level), // as that of the allocator
 	}
 	for _, nodeInfo := range a.nodes {
 		q.Nodes = append(q.Nodes, nodeInfo.Node())
@@ -195,10 +195,10 @@ func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
 			kinds[key] = w.kind
 		}
 		g.setVariants(w)
-		q.Pods = append(q.Pods, gang.Pod{Kind: key, Variants: w.variants, Variant: func(node int) int { return w.kind.on[node] }})
+		q.Pods = append(q.Pods, gang.Pod{Kind: key, Variants: w.variants, Variant: func(node int) int { return w.kind.variantByNode[node] }})
 	}
 	q.Room = func(node int, some []int) bool {
-		if limit, known := a.mark.limits[q.Nodes[node].Name]; known && len(some) > limit {
+		if limit, known := a.group.limits[q.Nodes[node].Name]; known && len(some) > limit {
 			return false
 		}
 		return hasRoom(a.nodes[node], pods, some)
@@ -229,7 +229,7 @@ func (w *waitingPod) key() string {
 
 // kindOf finds out what pods like this one need, and where they can run.
 func (g *Groups) kindOf(w *waitingPod, nodes []fwk.NodeInfo) *kind {
-	k := &kind{on: make([]int, len(nodes)), needs: make(map[corev1.ResourceName]int64)}
+	k := &kind{variantByNode: make([]int, len(nodes)), needs: make(map[corev1.ResourceName]int64)}
 	for name, quantity := range nodefit.Needs(w.pod) {
 		if slices.Contains(w.extended, name) {
 			continue // Filter of another plugin counts what a device plugin provides
@@ -239,7 +239,7 @@ func (g *Groups) kindOf(w *waitingPod, nodes []fwk.NodeInfo) *kind {
 		}
 	}
 	for n, nodeInfo := range nodes {
-		k.on[n] = k.variantOn(g, w, nodeInfo.Node())
+		k.variantByNode[n] = k.variantOn(g, w, nodeInfo.Node())
 	}
 	return k
 }
@@ -255,7 +255,7 @@ func (k *kind) variantOn(g *Groups, w *waitingPod, node *corev1.Node) int {
 	if w.extended != nil {
 		var missing corev1.ResourceName
 		names, missing = podclaims.FromDevices(w.extended, node, g.Source.ClassOf)
-		if missing != "" || !w.claims[len(w.claims)-1].Unmade() {
+		if missing != "" || !w.claims[len(w.claims)-1].InMemoryOnly() {
 			return -1
 		}
 	}
@@ -312,14 +312,14 @@ func hasRoom(nodeInfo fwk.NodeInfo, pods []*waitingPod, some []int) bool {
 		}
 	}
 	for name, amount := range needs {
-		if amount > 0 && amount > free(nodeInfo, name) {
+		if amount > 0 && amount > freeOn(nodeInfo, name) {
 			return false
 		}
 	}
 	return true
 }
 
-func free(nodeInfo fwk.NodeInfo, name corev1.ResourceName) int64 {
+func freeOn(nodeInfo fwk.NodeInfo, name corev1.ResourceName) int64 {
 	all, used := nodeInfo.GetAllocatable(), nodeInfo.GetRequested()
 	switch name {
 	case corev1.ResourcePods:

@@ -91,8 +91,8 @@ func TestVariantsOfNodes(t *testing.T) {
 	}
 	nodes[4].Node().Spec.Taints = []corev1.Taint{{Key: "full", Effect: corev1.TaintEffectNoSchedule}}
 	w.kind = g.kindOf(w, nodes)
-	if want := []int{-1, 0, 1, 0, -1}; !slices.Equal(w.kind.on, want) {
-		t.Errorf("variants by node %v, want %v", w.kind.on, want)
+	if want := []int{-1, 0, 1, 0, -1}; !slices.Equal(w.kind.variantByNode, want) {
+		t.Errorf("variants by node %v, want %v", w.kind.variantByNode, want)
 	}
 	if want := "map[cpu:500 memory:1000 pods:1]"; fmt.Sprint(w.kind.needs) != want {
 		t.Errorf("needs %v, want %s", w.kind.needs, want)
@@ -128,8 +128,8 @@ func TestVariantsOfNodes(t *testing.T) {
 		"no node has one of the resources": {pod: nic, claims: []*claimstate.Claim{claimNamed("own")}, extended: asked},
 	} {
 		w.variants, w.kind = nil, g.kindOf(w, nodes)
-		if want := []int{-1, -1, -1, -1, -1}; !slices.Equal(w.kind.on, want) {
-			t.Errorf("%s: variants by node %v, want %v", what, w.kind.on, want)
+		if want := []int{-1, -1, -1, -1, -1}; !slices.Equal(w.kind.variantByNode, want) {
+			t.Errorf("%s: variants by node %v, want %v", what, w.kind.variantByNode, want)
 		}
 		if g.setVariants(w); len(w.variants) != 1 || w.variants[0] != nil {
 			t.Errorf("%s: variants %v", what, w.variants)
@@ -142,7 +142,7 @@ func TestRoomForPods(t *testing.T) {
 	running := podWanting("running", list("cpu", "500m", "memory", "2", "ephemeral-storage", "1", "example.com/foo", "1"))
 	node := nodeWith("a", list("cpu", "2", "memory", "10", "ephemeral-storage", "5", "example.com/foo", "4", "pods", "4"), running)
 	for name, left := range map[corev1.ResourceName]int64{"cpu": 1500, "memory": 8, "ephemeral-storage": 4, "example.com/foo": 3, "pods": 3, "example.com/bar": 0} {
-		if got := free(node, name); got != left {
+		if got := freeOn(node, name); got != left {
 			t.Errorf("%s: %d are free, want %d", name, got, left)
 		}
 		needing := func(amount int64) *waitingPod {
@@ -238,12 +238,12 @@ func TestPlaceInPlan(t *testing.T) {
 		node    string
 	}{
 		"no plan":                      {attempt{}, "", fwk.Unschedulable, ""},
-		"it cannot be understood":      {attempt{wrong: "wrong", plan: planned(allocator.Satisfiable, false, "p")}, "wrong", fwk.UnschedulableAndUnresolvable, ""},
+		"it cannot be understood":      {attempt{invalid: "wrong", plan: planned(allocator.Satisfiable, false, "p")}, "wrong", fwk.UnschedulableAndUnresolvable, ""},
 		"a place":                      {attempt{plan: planned(allocator.Satisfiable, false, "p")}, "", fwk.Success, "of-p"},
 		"none":                         {attempt{plan: planned(allocator.Satisfiable, false, "q")}, others, fwk.UnschedulableAndUnresolvable, ""},
-		"a plan that is not needed":    {attempt{plan: planned(allocator.Satisfiable, true, "q"), mark: &mark{}}, "", fwk.Unschedulable, ""},
-		"one that is forced":           {attempt{plan: planned(allocator.Satisfiable, true, "q"), mark: &mark{forced: true}}, others, fwk.UnschedulableAndUnresolvable, ""},
-		"one for devices in common":    {attempt{plan: planned(allocator.Satisfiable, true, "p"), mark: &mark{}, common: common}, "", fwk.Success, "of-p"},
+		"a plan that is not needed":    {attempt{plan: planned(allocator.Satisfiable, true, "q"), group: &plannedGroup{}}, "", fwk.Unschedulable, ""},
+		"one that is forced":           {attempt{plan: planned(allocator.Satisfiable, true, "q"), group: &plannedGroup{forcePlan: true}}, others, fwk.UnschedulableAndUnresolvable, ""},
+		"one for devices in common":    {attempt{plan: planned(allocator.Satisfiable, true, "p"), group: &plannedGroup{}, common: common}, "", fwk.Success, "of-p"},
 		"nothing in common":            {attempt{plan: planned(allocator.NotSatisfiable, false), common: common}, nothingInCommon, fwk.Unschedulable, ""},
 		"nothing in common, unplanned": {attempt{common: common}, nothingInCommon, fwk.Unschedulable, ""},
 		"perhaps something in common":  {attempt{plan: planned(allocator.NotDecided, false), common: common}, maybeInCommon, fwk.Unschedulable, ""},
@@ -255,10 +255,10 @@ func TestPlaceInPlan(t *testing.T) {
 		if reason != test.reason || reason != "" && code != test.code || m.Node() != test.node {
 			t.Errorf("%s: %q %v, node %q", what, reason, code, m.Node())
 		}
-		if refused := m.Refuse("of-p", nil, func() *pools.State { return nil }); m.place == nil && refused != m.attempt.withoutCommon() {
+		if refused := m.WhyNotOn("of-p", nil, func() *pools.State { return nil }); m.place == nil && refused != m.attempt.whyNoCommonDevices() {
 			t.Errorf("%s: a node is refused: %q", what, refused)
 		}
-		if test.node != "" && (!m.Plans(pod) || m.Plans(podWanting("q", nil)) || !strings.Contains(m.Refuse("elsewhere", nil, nil), "goes to node of-p")) {
+		if test.node != "" && (!m.InPlanWith(pod) || m.InPlanWith(podWanting("q", nil)) || !strings.Contains(m.WhyNotOn("elsewhere", nil, nil), "goes to node of-p")) {
 			t.Errorf("%s: the plan is another one", what)
 		}
 	}

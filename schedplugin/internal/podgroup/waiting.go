@@ -32,7 +32,7 @@ func (g *Groups) Await(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) *f
 }
 
 func (g *Groups) awaitIn(ctx context.Context, a *attempt, pods []*corev1.Pod) []string {
-	free := &comingFree{charged: sets.New[types.UID]()}
+	free := &laterState{charged: sets.New[types.UID]()}
 	var lacking []int
 	for i, pod := range pods {
 		m := a.members[nameOf(pod)]
@@ -74,21 +74,21 @@ func (g *Groups) awaitIn(ctx context.Context, a *attempt, pods []*corev1.Pod) []
 	return nodes
 }
 
-// comingFree is what is in use once the devices that nobody needs any more are free, and pods of
+// laterState is what is in use once the devices that nobody needs any more are free, and pods of
 // a group got theirs.
-type comingFree struct {
+type laterState struct {
 	state *pools.State
 	// charged are claims of these pods, which may share them.
 	charged sets.Set[types.UID]
 }
 
 // takes reports whether a pod of a group gets devices on a node, and charges them.
-func (g *Groups) takes(ctx context.Context, free *comingFree, m *Member, nodeInfo fwk.NodeInfo) bool {
+func (g *Groups) takes(ctx context.Context, free *laterState, m *Member, nodeInfo fwk.NodeInfo) bool {
 	own := m.State.Preemption().Own()
 	if free.charged.HasAny(own.UnsortedList()...) {
 		return true
 	}
-	allocated := g.Suppose(ctx, free.state, m, nodeInfo)
+	allocated := g.DryRun(ctx, free.state, m, nodeInfo)
 	if allocated == nil {
 		return false
 	}

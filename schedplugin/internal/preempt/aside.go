@@ -52,10 +52,10 @@ func (p *target) owns(claims []*resourceapi.ResourceClaim) bool {
 // are being evicted for it are gone. If there are none for it on the node, it does not stand in
 // the way. What was set aside before is remembered for as long as nothing changes on the node, nor a class.
 // The list of claims is copied.
-func (a *asides) SetAside(w *whatIf, at *target, pod types.UID, open []*resourceapi.ResourceClaim) error {
+func (a *asideCache) SetAside(w *whatIf, at *target, pod types.UID, open []*resourceapi.ResourceClaim) error {
 	if w.now == nil {
 		if known := a.find(at, w.steps, pod, open); known != nil {
-			w.take(known)
+			w.adopt(known)
 			return nil
 		}
 	}
@@ -81,9 +81,9 @@ func (w *whatIf) charge(at *target, on *nodeState, next *step) error {
 		return err
 	}
 	after := w
-	if len(on.ending) > 0 {
+	if len(on.terminating) > 0 {
 		after = after.Clone()
-		for _, pod := range on.ending {
+		for _, pod := range on.terminating {
 			after.Remove(pod, at.ClaimsOf(pod), at.Own)
 		}
 	}
@@ -113,23 +113,23 @@ func (s *step) same(pod types.UID, claims []*resourceapi.ResourceClaim, problem 
 	return s.pod == pod && s.problem == problem && slices.Equal(s.claims, claims)
 }
 
-// take makes the last of the steps that were remembered.
-func (w *whatIf) take(steps []step) {
+// adopt makes the last of the steps that were remembered.
+func (w *whatIf) adopt(steps []step) {
 	last := &steps[len(steps)-1]
 	w.steps, w.aside, w.remembered = steps, last.aside, last.usage
 }
 
-// asides remember what was set aside on which node. They are safe for concurrent use.
-type asides struct {
+// asideCache remember what was set aside on which node. They are safe for concurrent use.
+type asideCache struct {
 	mu sync.RWMutex
 	// snapshot is the last one, round counts them.
 	snapshot *pools.Snapshot
 	round    uint64
-	nodes    map[string]*history
+	nodes    map[string]*nodeHistory
 }
 
-// history is what was set aside on a node in one state of it.
-type history struct {
+// nodeHistory is what was set aside on a node in one state of it.
+type nodeHistory struct {
 	*nodeState
 	steps []step
 	// round is when it was last known that the same pools reach the node.
@@ -141,13 +141,13 @@ const maxAsides = 10_000
 
 // find returns the steps that were made before, with the one to make next. It returns nil if
 // that is not known.
-func (a *asides) find(at *target, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
+func (a *asideCache) find(at *target, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
 	known, round := a.of(at.View.State.Snapshot(), at.Node.Node().Name)
 	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims, at.Problem) || !known.same(at) {
 		return nil
 	}
 	if known.round.Load() != round {
-		if !known.reachedAlike(at.View) {
+		if !known.samePools(at.View) {
 			return nil
 		}
 		known.round.Store(round)
@@ -161,7 +161,7 @@ func (a *asides) find(at *target, steps []step, pod types.UID, claims []*resourc
 }
 
 // of returns what is remembered of a node, nil if nothing is, and the round of the snapshot.
-func (a *asides) of(snapshot *pools.Snapshot, node string) (*history, uint64) {
+func (a *asideCache) of(snapshot *pools.Snapshot, node string) (*nodeHistory, uint64) {
 	a.mu.RLock()
 	known, round, same := a.nodes[node], a.round, a.snapshot == snapshot
 	a.mu.RUnlock()
@@ -170,26 +170,26 @@ func (a *asides) of(snapshot *pools.Snapshot, node string) (*history, uint64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.turn(snapshot)
+	a.nextRound(snapshot)
 	return known, a.round
 }
 
-// turn begins a round if the snapshot is another one.
-func (a *asides) turn(snapshot *pools.Snapshot) {
+// nextRound begins a round if the snapshot is another one.
+func (a *asideCache) nextRound(snapshot *pools.Snapshot) {
 	if a.snapshot != snapshot {
 		a.snapshot = snapshot
 		a.round++
 	}
 }
 
-func (a *asides) remember(view *model.View, on *nodeState, steps []step) {
+func (a *asideCache) remember(view *model.View, on *nodeState, steps []step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.turn(view.State.Snapshot())
+	a.nextRound(view.State.Snapshot())
 	if a.nodes == nil || len(a.nodes) >= maxAsides {
-		a.nodes = make(map[string]*history)
+		a.nodes = make(map[string]*nodeHistory)
 	}
-	known := &history{nodeState: on, steps: steps}
+	known := &nodeHistory{nodeState: on, steps: steps}
 	known.round.Store(a.round)
 	a.nodes[on.node.Name] = known
 }

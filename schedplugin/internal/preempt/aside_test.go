@@ -214,7 +214,7 @@ type nominee struct {
 }
 
 // aside sets devices aside for pods one after the other, and says what that comes to.
-func (w *world) aside(memory *asides, view *model.View, node *corev1.Node, own sets.Set[types.UID], nominated []nominee) string {
+func (w *world) aside(memory *asideCache, view *model.View, node *corev1.Node, own sets.Set[types.UID], nominated []nominee) string {
 	w.t.Helper()
 	supposed := &whatIf{}
 	settled, err := view.Without("settled", w.abandoned, w.own(own))
@@ -228,7 +228,7 @@ func (w *world) aside(memory *asides, view *model.View, node *corev1.Node, own s
 		}
 	}
 	var text strings.Builder
-	for _, claim := range supposed.Aside() {
+	for _, claim := range supposed.SetAsideClaims() {
 		fmt.Fprintf(&text, "%s gets %s; ", claim.Name, claim.Status.Allocation.Devices.Results[0].Device)
 	}
 	for reached := range view.PoolsOf(node) {
@@ -248,7 +248,7 @@ func TestAsidesRemember(t *testing.T) {
 	for seed := range uint64(150) {
 		w := newWorld(t, seed)
 		follows := model.New(w, pools.Gates{})
-		var memory asides
+		var memory asideCache
 		waiting := make([]nominee, 3)
 		for i := range waiting {
 			name := fmt.Sprint("waiting-", i)
@@ -273,7 +273,7 @@ func TestAsidesRemember(t *testing.T) {
 			for _, node := range w.nodes {
 				before := memory.nodes[node.Name]
 				got := w.aside(&memory, view, node, own, nominated)
-				if want := w.aside(&asides{}, view, node, own, nominated); got != want {
+				if want := w.aside(&asideCache{}, view, node, own, nominated); got != want {
 					t.Fatalf("seed %d, node %s: remembered %q, anew %q", seed, node.Name, got, want)
 				}
 				if before != nil && memory.nodes[node.Name] == before {

@@ -88,8 +88,8 @@ func (r *holders) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (
 	return r.index, r.changed
 }
 
-// Absent returns the pods that are missing, in no order.
-func (r *holders) Absent() []*corev1.Pod {
+// Missing returns the pods that are missing, in no order.
+func (r *holders) Missing() []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.missing))

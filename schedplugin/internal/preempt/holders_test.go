@@ -63,11 +63,11 @@ func TestHoldersFollow(t *testing.T) {
 				if pod := missing[uid]; pod != nil && (infos[pod.Spec.NodeName] == nil || !running(pod)) {
 					delete(missing, uid)
 				}
-				if got := slices.Contains(known.Absent(), missing[uid]); missing[uid] != nil && !got {
+				if got := slices.Contains(known.Missing(), missing[uid]); missing[uid] != nil && !got {
 					t.Fatalf("seed %d, step %d: pod %s is gone from node %s while it runs, and is not absent", seed, step, uid, missing[uid].Spec.NodeName)
 				}
 			}
-			if got := len(known.Absent()); got != len(missing) {
+			if got := len(known.Missing()); got != len(missing) {
 				t.Fatalf("seed %d, step %d: %d pods are absent, want %d", seed, step, got, len(missing))
 			}
 			before = now

@@ -37,9 +37,9 @@ func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.Resour
 	return true, lasting
 }
 
-// evictsAll reports whether all consumers of a claim are pods of lower priority. One that is
+// allConsumersBelow reports whether all consumers of a claim are pods of lower priority. One that is
 // being allocated has none recorded: then only its owner, if it has one, can be its consumer.
-func evictsAll(pods *podIndex, claim *resourceapi.ResourceClaim, least int32) bool {
+func allConsumersBelow(pods *podIndex, claim *resourceapi.ResourceClaim, least int32) bool {
 	evicts := func(uid types.UID) bool {
 		pod := pods.Pod(uid)
 		return pod != nil && priority.PodPriority(pod) < least

@@ -21,13 +21,13 @@ type nodeState struct {
 	pools []pools.Pool
 	// now and settled are what is in use of them.
 	now, settled []pools.PoolUsage
-	// ending are the pods that end on their own, and their claims. Devices which nobody else uses
+	// terminating are the pods that end on their own, and their claims. Devices which nobody else uses
 	// come free, too.
-	ending []*corev1.Pod
-	claims []*resourceapi.ResourceClaim
-	// own is set if the pod that is being scheduled shares one of these claims. Then they come free
+	terminating []*corev1.Pod
+	claims      []*resourceapi.ResourceClaim
+	// sharesOwn is set if the pod that is being scheduled shares one of these claims. Then they come free
 	// for others, but not for this pod.
-	own bool
+	sharesOwn bool
 }
 
 func nodeStateOf(at *target) *nodeState {
@@ -38,22 +38,22 @@ func nodeStateOf(at *target) *nodeState {
 		s.now, s.settled = append(s.now, view.State.Pool(reached.Pool())), append(s.settled, settled.Pool(reached.Pool()))
 	}
 	for _, other := range nodeInfo.GetPods() {
-		if pod := other.GetPod(); endsWithClaims(pod) {
+		if pod := other.GetPod(); terminatingWithClaims(pod) {
 			claims := at.ClaimsOf(pod)
-			s.ending, s.claims, s.own = append(s.ending, pod), append(s.claims, claims...), s.own || at.owns(claims)
+			s.terminating, s.claims, s.sharesOwn = append(s.terminating, pod), append(s.claims, claims...), s.sharesOwn || at.owns(claims)
 		}
 	}
 	return s
 }
 
-func endsWithClaims(pod *corev1.Pod) bool {
+func terminatingWithClaims(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && claimstate.HoldsClaims(pod)
 }
 
 // same reports whether the node is as it was, but for the pools that reach it.
 func (s *nodeState) same(at *target) bool {
 	view, settled, nodeInfo := at.View, at.settled(), at.Node
-	if s.own || s.node != nodeInfo.Node() {
+	if s.sharesOwn || s.node != nodeInfo.Node() {
 		return false
 	}
 	for i, pool := range s.pools {
@@ -64,10 +64,10 @@ func (s *nodeState) same(at *target) bool {
 	found, used := 0, 0
 	for _, other := range nodeInfo.GetPods() {
 		pod := other.GetPod()
-		if !endsWithClaims(pod) {
+		if !terminatingWithClaims(pod) {
 			continue
 		}
-		if found == len(s.ending) || s.ending[found] != pod {
+		if found == len(s.terminating) || s.terminating[found] != pod {
 			return false
 		}
 		claims := at.ClaimsOf(pod)
@@ -76,11 +76,11 @@ func (s *nodeState) same(at *target) bool {
 		}
 		found, used = found+1, used+len(claims)
 	}
-	return found == len(s.ending) && used == len(s.claims)
+	return found == len(s.terminating) && used == len(s.claims)
 }
 
-// reachedAlike reports whether the same pools reach the node, as they are.
-func (s *nodeState) reachedAlike(view *model.View) bool {
+// samePools reports whether the same pools reach the node, as they are.
+func (s *nodeState) samePools(view *model.View) bool {
 	at := 0
 	for reached := range view.PoolsOf(s.node) {
 		if at == len(s.pools) || s.pools[at] != reached.Pool() {

@@ -115,8 +115,8 @@ type problems struct {
 	known *lru.Cache
 }
 
-// manyProblems is how many of them are remembered.
-const manyProblems = 10_000
+// maxProblems is how many of them are remembered.
+const maxProblems = 10_000
 
 // compiled is a problem, with the classes that it was made from.
 type compiled struct {
@@ -125,7 +125,7 @@ type compiled struct {
 }
 
 func (k *problems) of(core *allocator.Allocator, claims []*resourceapi.ResourceClaim, classes fwk.DeviceClassLister) (*allocator.Problem, error) {
-	k.once.Do(func() { k.known = lru.New(manyProblems) })
+	k.once.Do(func() { k.known = lru.New(maxProblems) })
 	key := string(claims[0].UID)
 	for _, claim := range claims[1:] {
 		key += " " + string(claim.UID)

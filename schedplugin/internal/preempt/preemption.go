@@ -39,7 +39,7 @@ type Preemption struct {
 	// Tried reports whether a pod was scheduled before, and found no node.
 	Tried func(types.UID) bool
 
-	asides   asides
+	asides   asideCache
 	holders  holders
 	problems problems
 }
@@ -62,9 +62,9 @@ type Preemptor struct {
 type Cycle struct {
 	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
 	whatIf *whatIf
-	// doubt is set while preemption takes pods off nodes, and true if the last search was given up.
+	// lastGivenUp is set while preemption takes pods off nodes, and true if the last search was given up.
 	// Clones of clones share it.
-	doubt *atomic.Bool
+	lastGivenUp *atomic.Bool
 	*facts
 }
 
@@ -74,8 +74,8 @@ type facts struct {
 	of *Preemption
 	// view is what the pod finds.
 	view *model.View
-	// absent is set if preemption for the group took pods off their nodes. The view is without what they hold.
-	absent *whatIf
+	// groupPreemption is set if preemption for the group took pods off their nodes. The view is without what they hold.
+	groupPreemption *whatIf
 
 	ownOnce        sync.Once
 	own            sets.Set[types.UID]
@@ -98,7 +98,7 @@ func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
 		return c, nil
 	}
 	c.podsOnNodes()
-	absent := p.holders.Absent()
+	absent := p.holders.Missing()
 	if len(absent) == 0 || !p.Modified() {
 		return c, nil
 	}
@@ -109,12 +109,12 @@ func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
 	for _, pod := range absent {
 		supposed.Remove(pod, p.Source.Of(pod), c.Own())
 	}
-	c.absent, c.doubt, c.view = supposed, new(atomic.Bool), view.As(supposed.Ledger())
+	c.groupPreemption, c.lastGivenUp, c.view = supposed, new(atomic.Bool), view.WithLedger(supposed.Ledger())
 	return c, nil
 }
 
-// Again begins the cycle once more, with what is in use now.
-func (c *Cycle) Again(view *model.View) (*Cycle, error) { return c.of.Begin(c.Preemptor, view) }
+// Restart begins the cycle once more, with what is in use now.
+func (c *Cycle) Restart(view *model.View) (*Cycle, error) { return c.of.Begin(c.Preemptor, view) }
 
 // Clone is a cycle of its own.
 func (c *Cycle) Clone() *Cycle {
@@ -139,24 +139,24 @@ func (c *Cycle) Usage() *pools.State {
 	return c.view.State
 }
 
-// Supposes reports whether pods were added or removed.
-func (c *Cycle) Supposes() bool { return c != nil && c.whatIf != nil }
+// IsWhatIf reports whether pods were added or removed.
+func (c *Cycle) IsWhatIf() bool { return c != nil && c.whatIf != nil }
 
 // Removed reports whether pods were removed.
 func (c *Cycle) Removed() bool { return c != nil && c.whatIf.Removed() }
 
-// Absent reports whether preemption for the group took pods off their nodes before the cycle began.
-func (c *Cycle) Absent() bool { return c != nil && c.absent != nil }
+// InGroupPreemption reports whether preemption for the group took pods off their nodes before the cycle began.
+func (c *Cycle) InGroupPreemption() bool { return c != nil && c.groupPreemption != nil }
 
-// Aside reports whether devices were set aside for nominated pods.
-func (c *Cycle) Aside() bool { return c != nil && len(c.whatIf.Aside()) > 0 }
+// HasSetAside reports whether devices were set aside for nominated pods.
+func (c *Cycle) HasSetAside() bool { return c != nil && len(c.whatIf.SetAsideClaims()) > 0 }
 
 // GiveUp records that a search was given up. It is false if that is not about evicting pods.
 func (c *Cycle) GiveUp() bool {
-	if c == nil || c.doubt == nil {
+	if c == nil || c.lastGivenUp == nil {
 		return false
 	}
-	c.doubt.Store(true)
+	c.lastGivenUp.Store(true)
 	return true
 }
 
@@ -171,18 +171,18 @@ func (c *Cycle) Own() sets.Set[types.UID] {
 	return c.own
 }
 
-// imagine begins a what-if. It is false if another pod makes no difference.
-func (c *Cycle) imagine(other *corev1.Pod) bool {
-	if c.doubt != nil {
-		c.doubt.Store(false)
+// beginWhatIf begins a what-if. It is false if another pod makes no difference.
+func (c *Cycle) beginWhatIf(other *corev1.Pod) bool {
+	if c.lastGivenUp != nil {
+		c.lastGivenUp.Store(false)
 	}
 	if !claimstate.HoldsClaims(other) {
 		return false
 	}
 	switch {
 	case c.whatIf != nil:
-	case c.absent != nil: // without the pods that are removed already
-		c.whatIf = c.absent.Clone()
+	case c.groupPreemption != nil: // without the pods that are removed already
+		c.whatIf = c.groupPreemption.Clone()
 	default:
 		c.whatIf = &whatIf{}
 	}
@@ -193,7 +193,7 @@ func (c *Cycle) imagine(other *corev1.Pod) bool {
 // it is spared.
 func (c *Cycle) Add(ctx context.Context, added *corev1.Pod, nodeInfo fwk.NodeInfo, spared bool) error {
 	switch {
-	case c == nil || !c.imagine(added):
+	case c == nil || !c.beginWhatIf(added):
 		return nil
 	case c.whatIf.Gone(added.UID):
 		return c.whatIf.Restore(added, c.of.Source.Of(added))
@@ -213,12 +213,12 @@ func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 	switch {
 	case c == nil:
 		return nil
-	case c.doubt == nil:
-		c.doubt = new(atomic.Bool)
-	case c.doubt.Load():
+	case c.lastGivenUp == nil:
+		c.lastGivenUp = new(atomic.Bool)
+	case c.lastGivenUp.Load():
 		return ErrUndecided
 	}
-	if !c.imagine(removed) || !c.of.Switches.Preemption() {
+	if !c.beginWhatIf(removed) || !c.of.Switches.Preemption() {
 		return nil
 	}
 	if err := c.whatIf.Begin(c.view); err != nil {
@@ -228,7 +228,7 @@ func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 	if !c.comesFree(nodeInfo) {
 		return nil
 	}
-	return c.whatIf.Wait(c.Settled())
+	return c.whatIf.UseSettled(c.Settled())
 }
 
 // Evicted returns what would be in use if all pods of lower priority were gone, nil if that is of no use on a node. They are
@@ -245,7 +245,7 @@ func (c *Cycle) Evicted(nodeInfo fwk.NodeInfo) *pools.State {
 	if ledger == nil {
 		return nil
 	}
-	if aside := c.whatIf.Aside(); len(aside) > 0 {
+	if aside := c.whatIf.SetAsideClaims(); len(aside) > 0 {
 		ledger = ledger.Branch()
 		for _, claim := range aside {
 			if ledger.Assume(claim) != nil {
@@ -271,23 +271,23 @@ func evictable(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
 func (c *Cycle) withoutLower(waits bool) *pools.Ledger {
 	least, pods := priority.PodPriority(c.Pod), c.podsOnNodes()
 	if waits { // on one node
-		return c.without(lower{least, true}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
-			if evictsAll(pods, claim, least) {
+		return c.without(lowerID{least, true}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
+			if allConsumersBelow(pods, claim, least) {
 				return true, true
 			}
 			return abandoned(pods, c.of.Pods, claim)
 		})
 	}
 	c.evictedOnce.Do(func() {
-		c.evicted = c.without(lower{least, false}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
-			return evictsAll(pods, claim, least), true
+		c.evicted = c.without(lowerID{least, false}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
+			return allConsumersBelow(pods, claim, least), true
 		})
 	})
 	return c.evicted
 }
 
-// lower identifies a state without pods below a priority.
-type lower struct {
+// lowerID identifies a state without pods below a priority.
+type lowerID struct {
 	priority int32
 	settled  bool
 }
@@ -301,13 +301,13 @@ func (c *Cycle) Settled() *pools.Ledger {
 			return // nothing is known to come free
 		}
 		pods := c.podsOnNodes()
-		c.settled = c.without(settled{}, func(claim *resourceapi.ResourceClaim) (bool, bool) { return abandoned(pods, c.of.Pods, claim) })
+		c.settled = c.without(settledID{}, func(claim *resourceapi.ResourceClaim) (bool, bool) { return abandoned(pods, c.of.Pods, claim) })
 	})
 	return c.settled
 }
 
-// settled identifies the state without claims that nobody needs any more.
-type settled struct{}
+// settledID identifies the state without claims that nobody needs any more.
+type settledID struct{}
 
 // without returns the state without claims, nil if there are none of them. Those of the pod
 // stay: they never come free for it.

@@ -145,10 +145,10 @@ func TestAbsentPods(t *testing.T) {
 	w.expect("a pod by itself", w.begin(p, group, false).Usage(), 1)
 	c := w.begin(p, group, true)
 	w.expect("preemption took the pod off its node", c.Usage(), 0)
-	if !c.Absent() || c.Supposes() {
-		t.Errorf("absent %v, supposes %v", c.Absent(), c.Supposes())
+	if !c.InGroupPreemption() || c.IsWhatIf() {
+		t.Errorf("absent %v, supposes %v", c.InGroupPreemption(), c.IsWhatIf())
 	}
-	again, err := c.Again(w.begin(p, group, false).View())
+	again, err := c.Restart(w.begin(p, group, false).View())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,9 +24,9 @@ type whatIf struct {
 	remembered *pools.State
 	// now is with the claims that nobody needs any more, settled without them. They are the
 	// same if there are none, and settled is nil until it is asked for.
-	now, settled *supposition
-	// waited is set if the pod gets the devices of claims that nobody needs any more.
-	waited bool
+	now, settled *branch
+	// useSettled is set if the pod gets the devices of claims that nobody needs any more.
+	useSettled bool
 	// gone are the pods that were removed.
 	gone sets.Set[types.UID]
 	// steps are what was done so far, if it was nothing but to set devices aside.
@@ -35,18 +35,18 @@ type whatIf struct {
 	aside []*resourceapi.ResourceClaim
 }
 
-// supposition is a ledger in which some claims were released.
-type supposition struct {
+// branch is a ledger in which some claims were released.
+type branch struct {
 	ledger *pools.Ledger
 	freed  map[types.UID]*resourceapi.ResourceClaim
 }
 
-func (s *supposition) clone() *supposition {
-	return &supposition{ledger: s.ledger.Branch(), freed: maps.Clone(s.freed)}
+func (s *branch) clone() *branch {
+	return &branch{ledger: s.ledger.Branch(), freed: maps.Clone(s.freed)}
 }
 
 // release frees the devices of a claim. It is no error if the claim holds none.
-func (s *supposition) release(claim *resourceapi.ResourceClaim) {
+func (s *branch) release(claim *resourceapi.ResourceClaim) {
 	if s.freed[claim.UID] != nil || s.ledger.Forget(claim) != nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (s *supposition) release(claim *resourceapi.ResourceClaim) {
 }
 
 // restore takes back that a claim was released, if it was.
-func (s *supposition) restore(claim *resourceapi.ResourceClaim) error {
+func (s *branch) restore(claim *resourceapi.ResourceClaim) error {
 	freed := s.freed[claim.UID]
 	if freed == nil {
 		return nil
@@ -72,7 +72,7 @@ func (w *whatIf) Begin(view *model.View) error {
 	if w.now != nil {
 		return nil
 	}
-	w.now, w.remembered = &supposition{ledger: view.Branch()}, nil
+	w.now, w.remembered = &branch{ledger: view.Branch()}, nil
 	for _, claim := range w.aside {
 		if err := w.now.ledger.Assume(claim); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (w *whatIf) Clone() *whatIf {
 	if w == nil {
 		return nil
 	}
-	clone := &whatIf{remembered: w.remembered, waited: w.waited, aside: w.aside[:len(w.aside):len(w.aside)], steps: w.steps[:len(w.steps):len(w.steps)]}
+	clone := &whatIf{remembered: w.remembered, useSettled: w.useSettled, aside: w.aside[:len(w.aside):len(w.aside)], steps: w.steps[:len(w.steps):len(w.steps)]}
 	if w.now == nil {
 		return clone
 	}
@@ -107,7 +107,7 @@ func (w *whatIf) Usage() *pools.State {
 	switch {
 	case w.remembered != nil:
 		return w.remembered
-	case w.waited:
+	case w.useSettled:
 		return w.settled.ledger.State()
 	case w.now != nil:
 		return w.now.ledger.State()
@@ -125,7 +125,7 @@ func (w *whatIf) Settle(without *pools.Ledger) error {
 		w.settled = w.now
 		return nil
 	}
-	w.settled = &supposition{ledger: without.Branch()}
+	w.settled = &branch{ledger: without.Branch()}
 	for _, claim := range w.now.freed {
 		w.settled.release(claim)
 	}
@@ -137,10 +137,10 @@ func (w *whatIf) Settle(without *pools.Ledger) error {
 	return nil
 }
 
-// Wait has the pod get the devices of claims that nobody needs any more, with the ledger that
+// UseSettled has the pod get the devices of claims that nobody needs any more, with the ledger that
 // lacks them.
-func (w *whatIf) Wait(without *pools.Ledger) error {
-	w.waited = true
+func (w *whatIf) UseSettled(without *pools.Ledger) error {
+	w.useSettled = true
 	return w.Settle(without)
 }
 
@@ -150,8 +150,8 @@ func (w *whatIf) Removed() bool { return w != nil && w.gone.Len() > 0 }
 // Gone reports whether a pod was removed.
 func (w *whatIf) Gone(pod types.UID) bool { return w.gone.Has(pod) }
 
-// Aside returns the claims of nominated pods, with the devices that were set aside for them.
-func (w *whatIf) Aside() []*resourceapi.ResourceClaim {
+// SetAsideClaims returns the claims of nominated pods, with the devices that were set aside for them.
+func (w *whatIf) SetAsideClaims() []*resourceapi.ResourceClaim {
 	if w == nil {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (s *supposed) change(w *world, settled *pools.Ledger, own sets.Set[types.UI
 	switch {
 	case w.rand.IntN(12) == 0:
 		s.waits = true
-		err = s.Wait(settled)
+		err = s.UseSettled(settled)
 	case s.gone.Has(pod.UID):
 		s.gone.Delete(pod.UID)
 		err = s.Restore(pod, w.claimsOf(pod))
@@ -131,7 +131,7 @@ func TestCase(t *testing.T) {
 			open := &resourceapi.ResourceClaim{}
 			open.Name, open.UID = "open", "open"
 			at := &target{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
-			if err := new(asides).SetAside(first, at, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
+			if err := new(asideCache).SetAside(first, at, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -150,7 +150,7 @@ func TestCase(t *testing.T) {
 			}
 			one.change(w, settled, own)
 			for _, each := range copies {
-				if want := w.scratch(view, own, each.gone, each.waits, each.Aside()); !w.same(each.Usage(), want) {
+				if want := w.scratch(view, own, each.gone, each.waits, each.SetAsideClaims()); !w.same(each.Usage(), want) {
 					t.Fatalf("seed %d: without %v, the state is not that from scratch", seed, each.gone.UnsortedList())
 				}
 				compared++

@@ -17,30 +17,30 @@ import (
 type Endings struct {
 	mu   sync.Mutex
 	last *lru.Cache // of Ending, by UID
-	// unjudged are the pods whose last attempt left a node unjudged.
-	unjudged map[types.UID]types.NamespacedName
+	// helpedByUse are the pods whose last attempt left a node unjudged.
+	helpedByUse map[types.UID]types.NamespacedName
 }
 
 // Ending is what stood in the way on some node.
 type Ending struct {
-	// SetAside: devices are set aside for a nominated pod.
-	SetAside bool
-	// Spoiled: a slice or a device makes others unusable.
-	Spoiled bool
-	// Unjudged: a device is an error for the pod, or a search was given up. Fewer devices may cure that.
-	Unjudged bool
-	// Short: a node does not have what devices take of it, such as CPU.
-	Short bool
+	// DevicesSetAside: devices are set aside for a nominated pod.
+	DevicesSetAside bool
+	// SliceRemovalHelps: a slice or a device makes others unusable.
+	SliceRemovalHelps bool
+	// DeviceUseHelps: a device is an error for the pod, or a search was given up. Fewer devices may cure that.
+	DeviceUseHelps bool
+	// NodeResourceShort: a node does not have what devices take of it, such as CPU.
+	NodeResourceShort bool
 	// Undecided counts the attempts in a row in which a search was given up that matters.
 	Undecided int
 }
 
 // unknownEnding is that anything may stand in the way. Unjudged lists only what is known.
-var unknownEnding = Ending{SetAside: true, Spoiled: true}
+var unknownEnding = Ending{DevicesSetAside: true, SliceRemovalHelps: true}
 
 // NewEndings remembers the last 100,000 pods.
 func NewEndings() *Endings {
-	return &Endings{last: lru.New(maxSaid), unjudged: make(map[types.UID]types.NamespacedName)}
+	return &Endings{last: lru.New(maxPods), helpedByUse: make(map[types.UID]types.NamespacedName)}
 }
 
 // Of returns how the last attempt of a pod ended, and whether that is known. If not, anything may
@@ -76,36 +76,36 @@ func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 	for _, r := range attempt.Refusals {
 		switch {
 		case r.Reason == SetAside:
-			last.SetAside = true
+			last.DevicesSetAside = true
 		case undecided(r):
 		case strings.HasPrefix(r.Reason, Short):
-			last.Short = true
-		case r.One == nil || r.Reason == Other || strings.Contains(r.Reason, unusable):
-			last.Spoiled = true
-			last.Unjudged = last.Unjudged || r.One == nil && r.Reason != Unexplained
+			last.NodeResourceShort = true
+		case r.Example == nil || r.Reason == Other || strings.Contains(r.Reason, unusablePrefix):
+			last.SliceRemovalHelps = true
+			last.DeviceUseHelps = last.DeviceUseHelps || r.Example == nil && r.Reason != Unexplained
 		}
 	}
 	if attempt.GaveUp {
-		last.Undecided, last.Spoiled, last.Unjudged = a.Undecided(pod.UID)+1, true, true
+		last.Undecided, last.SliceRemovalHelps, last.DeviceUseHelps = a.Undecided(pod.UID)+1, true, true
 	}
 	a.last.Add(pod.UID, last)
-	if delete(a.unjudged, pod.UID); last.Unjudged {
-		a.unjudged[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if delete(a.helpedByUse, pod.UID); last.DeviceUseHelps {
+		a.helpedByUse[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	}
 	return last
 }
 
-// Unjudged lists the pods whose last attempt left a node unjudged. Those that do not wait any more are
+// PodsHelpedByUse lists the pods whose last attempt left a node unjudged. Those that do not wait any more are
 // forgotten.
-func (a *Endings) Unjudged(waits func(types.NamespacedName, types.UID) bool) []types.NamespacedName {
+func (a *Endings) PodsHelpedByUse(waits func(types.NamespacedName, types.UID) bool) []types.NamespacedName {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var names []types.NamespacedName
-	for uid, name := range a.unjudged {
+	for uid, name := range a.helpedByUse {
 		if waits(name, uid) {
 			names = append(names, name)
 		} else {
-			delete(a.unjudged, uid)
+			delete(a.helpedByUse, uid)
 		}
 	}
 	return names

@@ -27,7 +27,7 @@ func TestUnjudged(t *testing.T) {
 	}{
 		{"error", Refusal{Reason: "no such key"}, false, 1, true},
 		{"search given up", Refusal{Reason: Undecided}, true, 1, true},
-		{"devices in use", Refusal{Reason: "in use", One: &allocator.Unsatisfiable{}}, false, 0, false},
+		{"devices in use", Refusal{Reason: "in use", Example: &allocator.Unsatisfiable{}}, false, 0, false},
 		{"set aside", Refusal{Reason: SetAside}, false, 0, false},
 		{"short of CPU", Refusal{Reason: Short + "Insufficient cpu"}, false, 0, false},
 		{"not explained", Refusal{Reason: Unexplained}, false, 0, true},
@@ -35,18 +35,18 @@ func TestUnjudged(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := NewEndings()
 			a.End(pod, Attempt{Refusals: []*Refusal{&test.refusal}, GaveUp: test.gaveUp})
-			if got := a.Unjudged(waits); len(got) != test.want {
+			if got := a.PodsHelpedByUse(waits); len(got) != test.want {
 				t.Errorf("listed %v, want %d", got, test.want)
 			}
-			if last, _ := a.Of(pod.UID); last.Spoiled != test.spoiled {
+			if last, _ := a.Of(pod.UID); last.SliceRemovalHelps != test.spoiled {
 				t.Errorf("it ended %+v, want spoiled %v", last, test.spoiled)
 			}
-			a.Unjudged(func(types.NamespacedName, types.UID) bool { return false })
-			if got := a.Unjudged(waits); len(got) > 0 {
+			a.PodsHelpedByUse(func(types.NamespacedName, types.UID) bool { return false })
+			if got := a.PodsHelpedByUse(waits); len(got) > 0 {
 				t.Errorf("listed %v, and it does not wait", got)
 			}
 			a.End(pod, Attempt{Refusals: []*Refusal{&test.refusal}, GaveUp: test.gaveUp})
-			if a.End(pod, Attempt{}); len(a.Unjudged(waits)) > 0 {
+			if a.End(pod, Attempt{}); len(a.PodsHelpedByUse(waits)) > 0 {
 				t.Error("listed after an attempt that ended otherwise")
 			}
 		})

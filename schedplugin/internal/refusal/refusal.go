@@ -33,14 +33,14 @@ const maxReasons = 16
 type Refusal struct {
 	// Reason is short and names no node, pool or device.
 	Reason string
-	// One of the nodes has this answer. It is explained when no node has the devices. Nil if
+	// Example of the nodes has this answer. It is explained when no node has the devices. Nil if
 	// the reason says it all.
-	One   *allocator.Unsatisfiable
-	Nodes []string
+	Example *allocator.Unsatisfiable
+	Nodes   []string
 }
 
-// Book collects why nodes are refused for one pod. It is safe for concurrent use.
-type Book struct {
+// NodeRefusals collects why nodes are refused for one pod. It is safe for concurrent use.
+type NodeRefusals struct {
 	mu       sync.Mutex
 	refusals map[key]*Refusal
 	// reasons are what was said so far.
@@ -50,37 +50,37 @@ type Book struct {
 // key tells refusals apart: what was asked for, and what is equal for nodes that are alike.
 type key struct{ asked, alike any }
 
-// NewBook has no refusals.
-func NewBook() *Book {
-	return &Book{refusals: make(map[key]*Refusal), reasons: sets.New[string]()}
+// NewNodeRefusals has no refusals.
+func NewNodeRefusals() *NodeRefusals {
+	return &NodeRefusals{refusals: make(map[key]*Refusal), reasons: sets.New[string]()}
 }
 
-// For records a node that is refused for a reason which says it all, or for a more general
+// Add records a node that is refused for a reason which says it all, or for a more general
 // one if there are too many already. It returns the reason. Asked is what was asked for, the
 // same for all nodes of a kind. The node is empty if the question was what would be.
-func (b *Book) For(asked any, reason, general, node string) string {
-	reason = b.few(reason, general)
-	return b.count(key{asked, reason}, &Refusal{Reason: reason}, node).Reason
+func (b *NodeRefusals) Add(asked any, reason, general, node string) string {
+	reason = b.limitReasons(reason, general)
+	return b.add(key{asked, reason}, &Refusal{Reason: reason}, node).Reason
 }
 
-// Known counts a node that is like one that was refused before, and returns the reason. Alike is
+// AddKnown counts a node that is like one that was refused before, and returns the reason. Alike is
 // what the answers of such nodes have in common.
-func (b *Book) Known(asked, alike any, node string) (reason string, known bool) {
-	if known := b.count(key{asked, alike}, nil, node); known != nil {
+func (b *NodeRefusals) AddKnown(asked, alike any, node string) (reason string, known bool) {
+	if known := b.add(key{asked, alike}, nil, node); known != nil {
 		return known.Reason, true
 	}
 	return "", false
 }
 
-// Against records a node, and all that are alike, for the answer that it has. It returns the
+// AddAnswer records a node, and all that are alike, for the answer that it has. It returns the
 // reason.
-func (b *Book) Against(asked any, none *allocator.Unsatisfiable, alike any, reason, node string) string {
-	return b.count(key{asked, alike}, &Refusal{Reason: b.few(reason, Other), One: none}, node).Reason
+func (b *NodeRefusals) AddAnswer(asked any, none *allocator.Unsatisfiable, alike any, reason, node string) string {
+	return b.add(key{asked, alike}, &Refusal{Reason: b.limitReasons(reason, Other), Example: none}, node).Reason
 }
 
-// count adds a node to those that were refused alike, for what was found about it unless somebody found that out before. It
+// add adds a node to those that were refused alike, for what was found about it unless somebody found that out before. It
 // returns nil if nothing was found out.
-func (b *Book) count(at key, found *Refusal, node string) *Refusal {
+func (b *NodeRefusals) add(at key, found *Refusal, node string) *Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.refusals[at]
@@ -93,8 +93,8 @@ func (b *Book) count(at key, found *Refusal, node string) *Refusal {
 	return known
 }
 
-// few returns a reason, or the general one if there are too many already.
-func (b *Book) few(reason, general string) string {
+// limitReasons returns a reason, or the general one if there are too many already.
+func (b *NodeRefusals) limitReasons(reason, general string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.reasons.Has(reason) && b.reasons.Len() >= maxReasons {
@@ -106,7 +106,7 @@ func (b *Book) few(reason, general string) string {
 
 // List returns the refusals so far, in an order that is the same each time, each with its nodes
 // in the order of their names.
-func (b *Book) List() []*Refusal {
+func (b *NodeRefusals) List() []*Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []*Refusal

@@ -40,10 +40,10 @@ func summarize(who string, refusals []*Refusal) string {
 	var grouping explain.Grouping
 	others := make(map[string][]string)
 	for _, r := range refusals {
-		if r.One == nil {
+		if r.Example == nil {
 			others[r.Reason] = append(others[r.Reason], r.Nodes...)
 		} else {
-			grouping.Add(r.One.Explain(), r.Nodes...)
+			grouping.Add(r.Example.Explain(), r.Nodes...)
 		}
 	}
 	var text strings.Builder
@@ -53,7 +53,7 @@ func summarize(who string, refusals []*Refusal) string {
 		fmt.Fprintf(&text, "%s does not get its devices.", who)
 	}
 	for _, r := range refusals { // in their order
-		if nodes := others[r.Reason]; r.One == nil && nodes != nil {
+		if nodes := others[r.Reason]; r.Example == nil && nodes != nil {
 			fmt.Fprintf(&text, "\n%s: %s", nodesOf(nodes), r.Reason)
 			delete(others, r.Reason)
 		}

@@ -42,7 +42,7 @@ func (r Reasons) Of(names Names, none *allocator.Unsatisfiable) string {
 	if known, found := r.known.Get(key); found {
 		return known.(string)
 	}
-	reason := shortly(names, none.Explain())
+	reason := shortReason(names, none.Explain())
 	r.known.Add(key, reason)
 	return reason
 }
@@ -50,25 +50,25 @@ func (r Reasons) Of(names Names, none *allocator.Unsatisfiable) string {
 // Len is how many reasons are remembered.
 func (r Reasons) Len() int { return r.known.Len() }
 
-// shortly is a reason that is the same for many nodes, so that the scheduler can add them up:
+// shortReason is a reason that is the same for many nodes, so that the scheduler can add them up:
 // "request gpus wants 4 devices: too few left (the others: in use)". What differs from node
 // to node, such as how many are left, is for the Event that sums up.
-func shortly(names Names, e *explain.Explanation) string {
+func shortReason(names Names, e *explain.Explanation) string {
 	if len(e.Core) != 1 || e.Core[0].Constraint != "" {
-		return conflict(names, e.Core) + unusablePools(e)
+		return conflictPhrase(names, e.Core) + unusablePools(e)
 	}
 	item := e.Core[0]
 	var phrases []string
 	for _, report := range e.Requests {
 		if name, _, _ := strings.Cut(report.Request, "/"); report.Claim == item.Claim && name == item.Request {
-			phrases = append(phrases, wants(report))
+			phrases = append(phrases, wantPhrase(report))
 		}
 	}
 	return names.OfClaim(item.Claim) + strings.Join(phrases, ", ") + unusablePools(e)
 }
 
-// conflict names what are in conflict on a node.
-func conflict(n Names, core []explain.CoreItem) string {
+// conflictPhrase names what are in conflict on a node.
+func conflictPhrase(n Names, core []explain.CoreItem) string {
 	if len(core) == 0 {
 		return "the node does not have the devices of all claims together"
 	}
@@ -85,7 +85,7 @@ func conflict(n Names, core []explain.CoreItem) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are in conflict"
 }
 
-func wants(report explain.RequestReport) string {
+func wantPhrase(report explain.RequestReport) string {
 	amount := fmt.Sprintf("%d devices", report.Needed)
 	switch {
 	case report.All:
@@ -93,10 +93,10 @@ func wants(report explain.RequestReport) string {
 	case report.Needed == 1:
 		amount = "1 device"
 	}
-	return fmt.Sprintf("request %s wants %s: %s", report.Request, amount, lack(report))
+	return fmt.Sprintf("request %s wants %s: %s", report.Request, amount, lackPhrase(report))
 }
 
-func lack(report explain.RequestReport) string {
+func lackPhrase(report explain.RequestReport) string {
 	left, rest := "too few left", "the others: "
 	switch {
 	case report.Reachable == 0:
@@ -112,15 +112,15 @@ func lack(report explain.RequestReport) string {
 	case report.Needed == 1:
 		left, rest = "none left", ""
 	}
-	if kinds := hindrances(report); kinds != "" {
+	if kinds := mainRejections(report); kinds != "" {
 		left += " (" + rest + kinds + ")"
 	}
 	return left
 }
 
-// plainly says what rejections mean, without what differs from device to device. What
+// rejectionPhrases says what rejections mean, without what differs from device to device. What
 // changes most easily comes first.
-var plainly = []struct {
+var rejectionPhrases = []struct {
 	reason explain.Reason
 	phrase string
 }{
@@ -134,15 +134,15 @@ var plainly = []struct {
 	{explain.RejectedBySelector, "not matching"},
 }
 
-// hindrances list the kinds of rejections that leave too few devices: one if there would be
+// mainRejections list the kinds of rejections that leave too few devices: one if there would be
 // enough without it, else all.
-func hindrances(report explain.RequestReport) string {
+func mainRejections(report explain.RequestReport) string {
 	counts := make(map[explain.Reason]int)
 	for _, rejection := range report.Rejections {
 		counts[rejection.Reason] += rejection.Devices
 	}
 	var phrases []string
-	for _, kind := range plainly {
+	for _, kind := range rejectionPhrases {
 		devices := counts[kind.reason]
 		if devices == 0 {
 			continue
@@ -156,8 +156,8 @@ func hindrances(report explain.RequestReport) string {
 	return strings.Join(phrases, ", ")
 }
 
-// unusable begins what is said of pools that cannot be used.
-const unusable = "; it has "
+// unusablePrefix begins what is said of pools that cannot be used.
+const unusablePrefix = "; it has "
 
 func unusablePools(e *explain.Explanation) string {
 	incomplete, invalid := false, false
@@ -167,10 +167,10 @@ func unusablePools(e *explain.Explanation) string {
 	}
 	text := ""
 	if incomplete {
-		text += unusable + "incomplete pools"
+		text += unusablePrefix + "incomplete pools"
 	}
 	if invalid {
-		text += unusable + "invalid pools"
+		text += unusablePrefix + "invalid pools"
 	}
 	return text
 }

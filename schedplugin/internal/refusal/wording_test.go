@@ -34,7 +34,7 @@ func TestHindrances(t *testing.T) {
 		{explain.RequestReport{Needed: 2, Reachable: 4, Candidates: 3}, "request r wants 2 devices: not that many can be had together"},
 	} {
 		test.report.Request = "r"
-		if got := wants(test.report); got != test.want {
+		if got := wantPhrase(test.report); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
@@ -49,10 +49,10 @@ func (single) All() string           { return "" }
 // Reasons for several things at once name them, and no figures.
 func TestConflicts(t *testing.T) {
 	core := []explain.CoreItem{{Request: "gpu"}, {Request: "nic"}, {Constraint: "matchAttribute numa"}}
-	if got, want := conflict(single{}, core), "request gpu, request nic and matchAttribute numa are in conflict"; got != want {
+	if got, want := conflictPhrase(single{}, core), "request gpu, request nic and matchAttribute numa are in conflict"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := conflict(single{}, core[2:]), "matchAttribute numa cannot be met"; got != want {
+	if got, want := conflictPhrase(single{}, core[2:]), "matchAttribute numa cannot be met"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

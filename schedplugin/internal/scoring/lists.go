@@ -24,7 +24,7 @@ func Prioritizes(claims []*claimstate.Claim) bool {
 // the first ones would be. The assignment is for some of them, in order; it may be nil.
 func Lists(all, assigned []*claimstate.Claim, assignment *allocator.Assignment) (earned, most int64) {
 	count := func(claim *resourceapi.ResourceClaim, chosen map[string]bool) {
-		of, best := worth(claim, chosen)
+		of, best := scoreOf(claim, chosen)
 		earned, most = earned+of, most+best
 	}
 	for _, claim := range all {
@@ -56,8 +56,8 @@ func requestsOf(allocation *resourceapi.AllocationResult) map[string]bool {
 	return requests
 }
 
-// worth is most for the first alternative of each list.
-func worth(claim *resourceapi.ResourceClaim, chosen map[string]bool) (earned, most int64) {
+// scoreOf is most for the first alternative of each list.
+func scoreOf(claim *resourceapi.ResourceClaim, chosen map[string]bool) (earned, most int64) {
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
 		if len(request.FirstAvailable) > 0 {

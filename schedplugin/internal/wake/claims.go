@@ -26,7 +26,7 @@ func (h *Hints) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject, 
 	if _, unknown := oldObject.(cache.DeletedFinalStateUnknown); unknown && newObject == nil {
 		return fwk.Queue, nil
 	}
-	h.notice(oldObject, newObject)
+	h.noteChange(oldObject, newObject)
 	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObject, newObject)
 	if err != nil {
 		return fwk.Queue, fmt.Errorf("event of a resource claim: %w", err)
@@ -38,15 +38,15 @@ func (h *Hints) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject, 
 	return hint, nil
 }
 
-// notice has the next pod see what the event tells, even if the event gets here before it
+// noteChange has the next pod see what the event tells, even if the event gets here before it
 // gets to where claims are followed. Else a pod that it makes schedulable could be rejected
 // once more, with no other event to come. An event is told once for each pod that waits.
-func (h *Hints) notice(oldObject, newObject any) {
+func (h *Hints) noteChange(oldObject, newObject any) {
 	if newObject == nil {
 		h.Changed(oldObject, true)
 		return
 	}
-	if claim, ok := newObject.(*resourceapi.ResourceClaim); ok && h.noticed.Swap(claim) != claim {
+	if claim, ok := newObject.(*resourceapi.ResourceClaim); ok && h.lastNoted.Swap(claim) != claim {
 		h.Changed(claim, false)
 	}
 }
@@ -64,7 +64,7 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 		}
 		return fwk.Queue, "deleted, and held devices"
 	}
-	if last, _ := h.Endings.Of(pod.UID); last.Unjudged && taken(before, after) {
+	if last, _ := h.Endings.Of(pod.UID); last.DeviceUseHelps && gotDevices(before, after) {
 		return fwk.Queue, "what could not be judged may be in use now"
 	}
 	free := before != nil && claimstate.Freed(before, after)
@@ -89,8 +89,8 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 	return fwk.Queue, "the status of the pod's claim changed"
 }
 
-// taken reports whether an event tells that a claim got devices.
-func taken(before, after *resourceapi.ResourceClaim) bool {
+// gotDevices reports whether an event tells that a claim got devices.
+func gotDevices(before, after *resourceapi.ResourceClaim) bool {
 	return after.Status.Allocation != nil && (before == nil || before.Status.Allocation == nil)
 }
 
@@ -98,7 +98,7 @@ func taken(before, after *resourceapi.ResourceClaim) bool {
 // if devices came free, else those that refer to the claim, and if it got devices, those for which one of
 // these may have been an error.
 func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (fwk.PreQueueingHintResult, error) {
-	h.notice(oldObject, newObject)
+	h.noteChange(oldObject, newObject)
 	before, _ := oldObject.(*resourceapi.ResourceClaim)
 	after, _ := newObject.(*resourceapi.ResourceClaim)
 	claim := after
@@ -119,8 +119,8 @@ func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (f
 		// The pod may not refer to it yet.
 		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
 	}
-	if after != nil && taken(before, after) {
-		pods = append(pods, h.Endings.Unjudged(h.Pods.Waits)...)
+	if after != nil && gotDevices(before, after) {
+		pods = append(pods, h.Endings.PodsHelpedByUse(h.Pods.Waits)...)
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err
 }

@@ -33,8 +33,8 @@ type Hints struct {
 	Slices *Slices
 	// Changed is told of claims, or that they were deleted, before a pod is tried again.
 	Changed func(claim any, deleted bool)
-	// noticed is the claim that the last event was about.
-	noticed atomic.Pointer[resourceapi.ResourceClaim]
+	// lastNoted is the claim that the last event was about.
+	lastNoted atomic.Pointer[resourceapi.ResourceClaim]
 }
 
 // Events lists what may make a pod schedulable.
@@ -81,13 +81,13 @@ func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, ne
 	hint := fwk.QueueSkip
 	switch last, _ := h.Endings.Of(pod.UID); {
 	case arrived != nil:
-		if last.SetAside && claimstate.HoldsClaims(arrived) {
+		if last.DevicesSetAside && claimstate.HoldsClaims(arrived) {
 			hint = fwk.Queue
 		}
 	case left == nil:
-	case last.Short: // what it took of its node is free
+	case last.NodeResourceShort: // what it took of its node is free
 		hint = fwk.Queue
-	case victimOf(pod, left) && claimstate.HoldsClaims(left) || h.neverBound(left):
+	case mayBeVictimOf(pod, left) && claimstate.HoldsClaims(left) || h.neverBound(left):
 		hint = fwk.Queue
 	}
 	if logger := logger.V(5); logger.Enabled() {
@@ -109,7 +109,7 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 		return fwk.Queue, nil
 	case !slices.Equal(before.Status.DeclaredFeatures, after.Status.DeclaredFeatures):
 		return fwk.Queue, nil
-	case (last.Short || h.Source.AsksForExtended(pod)) && !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable):
+	case (last.NodeResourceShort || h.Source.AsksForExtended(pod)) && !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable):
 		return fwk.Queue, nil
 	case maps.Equal(before.Labels, after.Labels):
 		return fwk.QueueSkip, nil
@@ -134,10 +134,10 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 // all of them, and where one spoils others; or there are those of an older generation.
 func (h *Hints) afterSliceEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
 	gone, ok := oldObject.(*resourceapi.ResourceSlice)
-	if newObject != nil || !ok || h.Slices.Outdates(gone) {
+	if newObject != nil || !ok || h.Slices.HasOlderGeneration(gone) {
 		return fwk.Queue, nil
 	}
-	if last, _ := h.Endings.Of(pod.UID); last.Spoiled {
+	if last, _ := h.Endings.Of(pod.UID); last.SliceRemovalHelps {
 		return fwk.Queue, nil
 	}
 	claims, err := h.Source.Resolve(pod)
@@ -147,8 +147,8 @@ func (h *Hints) afterSliceEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newOb
 	return fwk.QueueSkip, nil
 }
 
-// victimOf reports whether a pod may have been evicted for another one.
-func victimOf(preemptor, gone *corev1.Pod) bool {
+// mayBeVictimOf reports whether a pod may have been evicted for another one.
+func mayBeVictimOf(preemptor, gone *corev1.Pod) bool {
 	nominated := preemptor.Status.NominatedNodeName
 	return nominated != "" && nominated == gone.Spec.NodeName ||
 		preemption.PodTerminatingByPreemption(gone) && priority.PodPriority(gone) < priority.PodPriority(preemptor)

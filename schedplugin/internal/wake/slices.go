@@ -73,9 +73,9 @@ func poolOf(slice *resourceapi.ResourceSlice) string {
 	return slice.Spec.Driver + "/" + slice.Spec.Pool.Name
 }
 
-// Outdates reports whether there may be slices of the same pool with a lower generation, of which
+// HasOlderGeneration reports whether there may be slices of the same pool with a lower generation, of which
 // the devices count once no slice has a higher one.
-func (l *Slices) Outdates(slice *resourceapi.ResourceSlice) bool {
+func (l *Slices) HasOlderGeneration(slice *resourceapi.ResourceSlice) bool {
 	if !l.Synced() {
 		return true
 	}

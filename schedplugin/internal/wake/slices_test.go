@@ -82,12 +82,12 @@ func TestSlices(t *testing.T) {
 			}
 			gone := anySlice(random)
 			asked++
-			if want := there.outdates(gone); follows.Outdates(gone) != want {
+			if want := there.outdates(gone); follows.HasOlderGeneration(gone) != want {
 				t.Fatalf("seed %d, step %d: a slice outdates others: %v, want %v", seed, step, !want, want)
 			} else if want {
 				outdated++
 			}
-			if !lists.Outdates(gone) {
+			if !lists.HasOlderGeneration(gone) {
 				t.Fatalf("seed %d, step %d: without a store it is known that no slice is older", seed, step)
 			}
 			if want := lists.NodeLocal(); follows.NodeLocal() != want {
@@ -133,15 +133,15 @@ func TestSlicesOfStore(t *testing.T) {
 	for range 2 {
 		l, err := NewSlices(scheduler{handle{factory: factory}}, true)
 		must(t, err)
-		if l.Synced() || !l.Outdates(newer) {
+		if l.Synced() || !l.HasOlderGeneration(newer) {
 			t.Fatal("the store is believed before it has all slices")
 		}
 		l.synced = always
-		if !l.NodeLocal() || l.Outdates(newer) {
+		if !l.NodeLocal() || l.HasOlderGeneration(newer) {
 			t.Error("there is a slice in a store without any")
 		}
 		must(t, store.Add(older))
-		if l.NodeLocal() || !l.Outdates(newer) {
+		if l.NodeLocal() || !l.HasOlderGeneration(newer) {
 			t.Error("a slice in the store is not known")
 		}
 		must(t, store.Delete(older))

@@ -15,8 +15,8 @@ import (
 // PerMille is the scale of what is measured of a node.
 const PerMille = 1000
 
-// Outlook is what becomes of the devices of a node, as far as their drivers concern the pod.
-type Outlook struct {
+// NodeDevices is what becomes of the devices of a node, as far as their drivers concern the pod.
+type NodeDevices struct {
 	// total is how many devices there are, used how many of them will be in use.
 	total, used int64
 	// free is how many can be allocated now, wasted how many of these cannot any more
@@ -25,10 +25,10 @@ type Outlook struct {
 }
 
 // Usage is how much is in use, in per mille.
-func (o Outlook) Usage() int64 { return Share(o.used, o.total) }
+func (o NodeDevices) Usage() int64 { return Share(o.used, o.total) }
 
 // Thrift is how much stays useful, in per mille.
-func (o Outlook) Thrift() int64 { return PerMille - Share(o.wasted, o.free) }
+func (o NodeDevices) Thrift() int64 { return PerMille - Share(o.wasted, o.free) }
 
 // Share is a part, in per mille. That of nothing is nothing.
 func Share(part, of int64) int64 {
@@ -38,13 +38,13 @@ func Share(part, of int64) int64 {
 	return part * PerMille / of
 }
 
-// OutlookOf compares a node as it is with how it is after an assignment to claims, in order.
-func OutlookOf(view *model.View, node *corev1.Node, claims []*claimstate.Claim, assignment *allocator.Assignment) (Outlook, error) {
+// NodeDevicesAfter compares a node as it is with how it is after an assignment to claims, in order.
+func NodeDevicesAfter(view *model.View, node *corev1.Node, claims []*claimstate.Claim, assignment *allocator.Assignment) (NodeDevices, error) {
 	after := view.Branch()
 	results := assignment.Results()
 	for i, claim := range claims {
 		if err := after.Assume(claimstate.WithAllocation(claim.Object, &results[i])); err != nil {
-			return Outlook{}, err
+			return NodeDevices{}, err
 		}
 	}
 	drivers := make(map[string]bool)
@@ -54,9 +54,9 @@ func OutlookOf(view *model.View, node *corev1.Node, claims []*claimstate.Claim, 
 	}
 	gathered, err := view.State.Snapshot().GatherPools(node)
 	if err != nil {
-		return Outlook{}, err
+		return NodeDevices{}, err
 	}
-	var o Outlook
+	var o NodeDevices
 	for reached := range gathered.Pools() {
 		if drivers[reached.Pool().ID().Driver] {
 			o.add(reached, view.State.Pool(reached.Pool()), after.State().Pool(reached.Pool()), picked)
@@ -65,7 +65,7 @@ func OutlookOf(view *model.View, node *corev1.Node, claims []*claimstate.Claim, 
 	return o, nil
 }
 
-func (o *Outlook) add(v pools.PoolView, before, after pools.PoolUsage, picked map[pools.DeviceID]bool) {
+func (o *NodeDevices) add(v pools.PoolView, before, after pools.PoolUsage, picked map[pools.DeviceID]bool) {
 	for device := range v.Devices() {
 		o.total++
 		if after.InUse(device) || after.Shared(device) {

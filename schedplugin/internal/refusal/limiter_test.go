@@ -24,8 +24,8 @@ import (
 // said later.
 func TestEventsAreLimited(t *testing.T) {
 	limits := config.EventLimits{QPS: 0.001, Burst: 100, PodBurst: 2, PodPeriod: &metav1.Duration{Duration: 5 * time.Minute}}
-	n := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
-	other := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
+	n := NewEventLimiter(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
+	other := NewEventLimiter(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
 	admitted := 0
 	for range 3 { // rounds
 		for pod := range 10_500 {
@@ -47,7 +47,7 @@ func TestEventsAreLimited(t *testing.T) {
 		t.Errorf("%d events of one pod, want 2", admitted)
 	}
 	generous := config.EventLimits{QPS: 1e6, Burst: 1_000_000, PodBurst: 3, PodPeriod: &metav1.Duration{Duration: 5 * time.Minute}}
-	n = NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, generous)
+	n = NewEventLimiter(t.Context(), &dynamicresources.DefaultDRAManager{}, generous)
 	admitted = 0
 	for range 3 {
 		for pod := range 10_500 {
@@ -82,7 +82,7 @@ func counted(t *testing.T) map[string]float64 {
 // Events are counted as they are written or held back. What is not new is neither.
 func TestEventsAreCounted(t *testing.T) {
 	metrics.Register()
-	n := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, config.EventLimits{
+	n := NewEventLimiter(t.Context(), &dynamicresources.DefaultDRAManager{}, config.EventLimits{
 		QPS: 0.001, Burst: 3, PodBurst: 2, PodPeriod: &metav1.Duration{Duration: time.Hour},
 	})
 	for _, test := range []struct {
@@ -126,10 +126,10 @@ func TestKindOfRefusals(t *testing.T) {
 
 // Of reasons that differ from node to node all the same, some are given, and one for the rest.
 func TestReasonsHaveALimit(t *testing.T) {
-	book := NewBook()
+	book := NewNodeRefusals()
 	reasons := sets.New[string]()
 	for i := range 1000 {
-		reasons.Insert(book.For(nil, fmt.Sprint("reason ", i), Error, fmt.Sprint("node-", i)))
+		reasons.Insert(book.Add(nil, fmt.Sprint("reason ", i), Error, fmt.Sprint("node-", i)))
 	}
 	if reasons.Len() != maxReasons+1 || !reasons.Has(Error) {
 		t.Errorf("%d reasons: %v", reasons.Len(), reasons)

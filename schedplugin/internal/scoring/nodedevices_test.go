@@ -127,7 +127,7 @@ func holds(claims []*resourceapi.ResourceClaim, driver, device string) bool {
 
 // outlook is OutlookOf by asking for each device whether a claim would get it. Nobody gets a device
 // as a whole that somebody has a share of.
-func (c *cluster) outlook(t *testing.T, given []*resourceapi.ResourceClaim) Outlook {
+func (c *cluster) outlook(t *testing.T, given []*resourceapi.ResourceClaim) NodeDevices {
 	t.Helper()
 	observe := func(claims []*resourceapi.ResourceClaim) *pools.State {
 		view, err := model.New(&cluster{slices: c.slices, claims: claims}, allocator.AllFeatures().PoolGates()).Observe()
@@ -138,7 +138,7 @@ func (c *cluster) outlook(t *testing.T, given []*resourceapi.ResourceClaim) Outl
 	}
 	later := slices.Concat(c.claims, given)
 	before, after := observe(c.claims), observe(later)
-	var o Outlook
+	var o NodeDevices
 	for _, slice := range c.slices {
 		driver := slice.Spec.Driver
 		if !slices.ContainsFunc(slice.Spec.Devices, func(device resourceapi.Device) bool { return holds(given, driver, device.Name) }) {
@@ -193,7 +193,7 @@ func TestOutlook(t *testing.T) {
 				claims = append(claims, &claimstate.Claim{Object: claim})
 				given = append(given, claimstate.WithAllocation(claim, &results[i]))
 			}
-			got, err := OutlookOf(view, c.node, claims, assignment)
+			got, err := NodeDevicesAfter(view, c.node, claims, assignment)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,11 +210,11 @@ func TestOutlook(t *testing.T) {
 }
 
 func TestScales(t *testing.T) {
-	o := Outlook{total: 8, used: 2, free: 5, wasted: 1}
+	o := NodeDevices{total: 8, used: 2, free: 5, wasted: 1}
 	if got := fmt.Sprint(o.Usage(), o.Thrift(), Share(2, 3), Share(1, 0)); got != "250 800 666 0" {
 		t.Errorf("usage, thrift, two thirds and a part of nothing are %s", got)
 	}
-	if got := fmt.Sprint(Outlook{}.Usage(), Outlook{}.Thrift()); got != "0 1000" {
+	if got := fmt.Sprint(NodeDevices{}.Usage(), NodeDevices{}.Thrift()); got != "0 1000" {
 		t.Errorf("usage and thrift of nothing are %s", got)
 	}
 }

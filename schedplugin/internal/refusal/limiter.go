@@ -21,10 +21,10 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/shared"
 )
 
-// Notes bound what is said about pods. An Event is written when the kind of reasons against
+// EventLimiter bound what is said about pods. An Event is written when the kind of reasons against
 // a pod becomes another one: not if only figures differ, and not more often than the limits
 // allow. What could not be said is said with a later attempt. It is safe for concurrent use.
-type Notes struct {
+type EventLimiter struct {
 	limits config.EventLimits
 	// all limits the Events of a scheduler, whatever they are about.
 	all  flowcontrol.PassiveRateLimiter
@@ -32,21 +32,21 @@ type Notes struct {
 	last *lru.Cache // of *said, by UID
 }
 
-// said is what is known about a pod.
-type said struct {
+// podEvents is what is known about a pod.
+type podEvents struct {
 	kind    uint64
 	limiter flowcontrol.PassiveRateLimiter
 }
 
-// maxSaid is for how many pods the last kind is known. Each takes some 300 bytes.
-const maxSaid = 100_000
+// maxPods is for how many pods the last kind is known. Each takes some 300 bytes.
+const maxPods = 100_000
 
-// NewNotes has limits. That of a scheduler is shared by all profiles with the same manager and the same limit.
-func NewNotes(ctx context.Context, dra fwk.SharedDRAManager, limits config.EventLimits) *Notes {
+// NewEventLimiter has limits. That of a scheduler is shared by all profiles with the same manager and the same limit.
+func NewEventLimiter(ctx context.Context, dra fwk.SharedDRAManager, limits config.EventLimits) *EventLimiter {
 	all := limiters.Of(ctx, limiterKey{dra, limits.QPS, limits.Burst}, func() flowcontrol.PassiveRateLimiter {
 		return flowcontrol.NewTokenBucketPassiveRateLimiter(float32(limits.QPS), int(limits.Burst))
 	})
-	return &Notes{limits: limits, all: all, last: lru.New(maxSaid)}
+	return &EventLimiter{limits: limits, all: all, last: lru.New(maxPods)}
 }
 
 type limiterKey struct {
@@ -58,14 +58,14 @@ type limiterKey struct {
 var limiters shared.Values[limiterKey, flowcontrol.PassiveRateLimiter]
 
 // admit reports whether something of a kind is to be said now.
-func (n *Notes) admit(object types.UID, kind uint64) bool {
+func (n *EventLimiter) admit(object types.UID, kind uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var before *said
+	var before *podEvents
 	if known, found := n.last.Get(object); found {
-		before = known.(*said)
+		before = known.(*podEvents)
 	} else {
-		before = &said{limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(float32(1/n.limits.PodPeriod.Duration.Seconds()), int(n.limits.PodBurst))}
+		before = &podEvents{limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(float32(1/n.limits.PodPeriod.Duration.Seconds()), int(n.limits.PodBurst))}
 	}
 	if before.kind == kind {
 		return false
@@ -80,9 +80,9 @@ func (n *Notes) admit(object types.UID, kind uint64) bool {
 	return true
 }
 
-// Tell records an Event about an object that sums up why no node has the devices, if there is
+// Record records an Event about an object that sums up why no node has the devices, if there is
 // something to say that was not said before. Who begins the text.
-func (n *Notes) Tell(recorder events.EventRecorderLogger, who string, about corev1.ObjectReference, refusals []*Refusal) {
+func (n *EventLimiter) Record(recorder events.EventRecorderLogger, who string, about corev1.ObjectReference, refusals []*Refusal) {
 	kind := kindOf(refusals)
 	if !n.admit(about.UID, kind) {
 		return

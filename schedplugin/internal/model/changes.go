@@ -19,8 +19,8 @@ import (
 // changes collects which claims changed since they were last looked at.
 type changes struct {
 	mu sync.Mutex
-	// told is set if all changes are reported. Otherwise all claims are listed each time.
-	told bool
+	// reported is set if all changes are reported. Otherwise all claims are listed each time.
+	reported bool
 	// listed is set once all claims were listed, while changes were reported.
 	listed bool
 	dirty  map[key]change
@@ -40,18 +40,18 @@ type change struct {
 func (c *changes) complete() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.told && c.listed
+	return c.reported && c.listed
 }
 
 // FollowEvents has the model look only at claims that changed, according to an informer of
 // all claims that the manager knows of, and to Changed.
 func (m *Model) FollowEvents(informer cache.SharedInformer) error {
 	m.changes.mu.Lock()
-	if m.changes.told {
+	if m.changes.reported {
 		m.changes.mu.Unlock()
 		return nil
 	}
-	m.changes.told, m.changes.dirty, m.changes.store = true, make(map[key]change), informer.GetStore()
+	m.changes.reported, m.changes.dirty, m.changes.store = true, make(map[key]change), informer.GetStore()
 	m.changes.mu.Unlock()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { m.Changed(object, false) },
@@ -77,7 +77,7 @@ func (m *Model) Changed(object any, deleted bool) {
 	}
 	m.changes.mu.Lock()
 	defer m.changes.mu.Unlock()
-	if !m.changes.told {
+	if !m.changes.reported {
 		return
 	}
 	version := versionOf(claim)
@@ -101,7 +101,7 @@ func versionOf(claim *resourceapi.ResourceClaim) uint64 {
 // observeAll looks at all claims. For one that is as it was, that is one look-up by pointer.
 func (m *Model) observeAll() error {
 	m.round++
-	m.marked = 0
+	m.listedCount = 0
 	list, err := m.dra.ResourceClaims().List()
 	if err != nil {
 		return fmt.Errorf("list resource claims: %w", err)
@@ -112,14 +112,14 @@ func (m *Model) observeAll() error {
 	if err := m.observeList(list); err != nil {
 		return err
 	}
-	if m.marked+len(m.unlisted) != len(m.claims) {
+	if m.listedCount+len(m.unlisted) != len(m.claims) {
 		if err := m.forgetUnlisted(); err != nil {
 			return err
 		}
 	}
 	m.changes.mu.Lock()
 	defer m.changes.mu.Unlock()
-	if m.changes.listed = m.changes.told; m.changes.listed {
+	if m.changes.listed = m.changes.reported; m.changes.listed {
 		clear(m.seen) // this was the only list
 	}
 	return nil
@@ -134,7 +134,7 @@ func (m *Model) observeList(list []*resourceapi.ResourceClaim) error {
 	}
 	for _, claim := range list {
 		if known, seen := m.seen[claim]; seen && m.unchanged(claim, known) {
-			m.mark(known)
+			m.markListed(known)
 			continue
 		}
 		if err := m.observe(claim); err != nil {
@@ -151,17 +151,17 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 	var entries []*entry
 	var first []*resourceapi.ResourceClaim
 	for _, claim := range inMemoryOrder(list) {
-		allocation, flying := claim.Status.Allocation, false
+		allocation, inFlight := claim.Status.Allocation, false
 		if allocation == nil {
-			allocation, flying = m.dra.ResourceClaims().GetPendingAllocation(claim.UID), true
+			allocation, inFlight = m.dra.ResourceClaims().GetPendingAllocation(claim.UID), true
 		}
 		if allocation == nil {
 			m.seen[claim] = nil
 			continue
 		}
-		known := &entry{source: claim, ledgered: m.allocated(claim, allocation), inFlight: flying}
-		known.held = heldBy(known.ledgered)
-		entries, first = append(entries, known), append(first, known.ledgered)
+		known := &entry{source: claim, inLedger: m.allocated(claim, allocation), inFlight: inFlight}
+		known.heldHash = hashOfHeld(known.inLedger)
+		entries, first = append(entries, known), append(first, known.inLedger)
 	}
 	claims := make(map[key]*entry, len(entries))
 	for _, known := range entries {
@@ -176,10 +176,10 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 	m.claims = claims
 	for _, known := range entries {
 		m.seen[known.source] = known
-		m.held += known.held
-		m.mark(known)
-		m.enlist(known)
-		if err := m.include(known); err != nil {
+		m.heldHash += known.heldHash
+		m.markListed(known)
+		m.indexConsumers(known)
+		if err := m.addToPartials(known); err != nil {
 			return false, err
 		}
 	}
@@ -203,23 +203,23 @@ const minSeen = 64
 // nothing.
 func (m *Model) unchanged(claim *resourceapi.ResourceClaim, known *entry) bool {
 	if known != nil {
-		return known.current(claim)
+		return known.upToDate(claim)
 	}
 	return claim.Status.Allocation == nil && m.dra.ResourceClaims().GetPendingAllocation(claim.UID) == nil
 }
 
-// mark notes that a claim is in the present list.
-func (m *Model) mark(known *entry) {
+// markListed notes that a claim is in the present list.
+func (m *Model) markListed(known *entry) {
 	if known != nil && known.round != m.round {
 		known.round = m.round
-		m.marked++
+		m.listedCount++
 	}
 }
 
 // forgetUnlisted forgets the claims that are not in the list.
 func (m *Model) forgetUnlisted() error {
 	for at, known := range m.claims {
-		if known.round == m.round || m.unlisted[known.ledgered.UID] != nil {
+		if known.round == m.round || m.unlisted[known.inLedger.UID] != nil {
 			continue
 		}
 		if err := m.forget(at); err != nil {
@@ -239,7 +239,7 @@ func (m *Model) observeChanged() error {
 	for at, change := range dirty {
 		settled, err := m.observeChange(at, change)
 		if failed = append(failed, err); err != nil || !settled {
-			m.again(at, change)
+			m.checkAgain(at, change)
 		}
 	}
 	return errors.Join(failed...)
@@ -249,7 +249,7 @@ func (m *Model) observeChanged() error {
 func (m *Model) observeChange(at key, change change) (bool, error) {
 	claim, err := m.dra.ResourceClaims().Get(at.namespace, at.name)
 	if err != nil { // it is not there
-		return !m.announced(at), m.forget(at)
+		return !m.informerHas(at), m.forget(at)
 	}
 	if err := m.observe(claim); err != nil {
 		return false, err
@@ -264,15 +264,15 @@ func (m *Model) observeChange(at key, change change) (bool, error) {
 	return version == 0 || version >= change.version, nil
 }
 
-// announced reports whether the manager is about to get a claim, as the informer has it.
+// informerHas reports whether the manager is about to get a claim, as the informer has it.
 // What the informer has not is either gone for good, or will be reported once more.
-func (m *Model) announced(at key) bool {
+func (m *Model) informerHas(at key) bool {
 	_, exists, err := m.changes.store.GetByKey(at.namespace + "/" + at.name)
 	return err == nil && exists
 }
 
-// again has a claim looked at the next time, too.
-func (m *Model) again(at key, c change) {
+// checkAgain has a claim looked at the next time, too.
+func (m *Model) checkAgain(at key, c change) {
 	m.changes.mu.Lock()
 	defer m.changes.mu.Unlock()
 	if _, newer := m.changes.dirty[at]; !newer {

@@ -16,19 +16,19 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
-// errRival refuses what would otherwise give a device away twice.
-var errRival = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight. Disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
+// errInTreePlugin refuses what would otherwise give a device away twice.
+var errInTreePlugin = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight. Disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
 
 // watchForeign returns what notices allocations of another scheduler, nil where claims have no informer.
 func (p *Plugin) watchForeign(ctx context.Context) (*foreign.Watch, error) {
 	if !hasInformers(p.dra) {
 		return nil, nil
 	}
-	return foreign.Of(ctx, p.dra, p.handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer(), p.tellForeign)
+	return foreign.Of(ctx, p.dra, p.handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer(), p.recordForeign)
 }
 
-// tellForeign says that somebody else gives devices away which are for this scheduler to give.
-func (p *Plugin) tellForeign(claim *resourceapi.ResourceClaim, driver string, tell bool) {
+// recordForeign says that somebody else gives devices away which are for this scheduler to give.
+func (p *Plugin) recordForeign(claim *resourceapi.ResourceClaim, driver string, tell bool) {
 	metrics.AllocatedByOther()
 	if !tell {
 		return
