@@ -17,15 +17,15 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// AwaitsDevices reports whether devices of the claims may have to get ready.
+// AwaitsDevices reports whether devices of the claims have binding conditions.
 func (w *Writer) AwaitsDevices(claims []*claimstate.Claim) bool {
 	return w.Conditions && slices.ContainsFunc(claims, func(claim *claimstate.Claim) bool {
 		return claimstate.BindsConditionally(claim.Object)
 	})
 }
 
-// AwaitDevices waits until devices with binding conditions are ready. An error says which are
-// not, and why.
+// AwaitDevices waits until the binding conditions of all devices are met. An error says which are not, and
+// why.
 func (w *Writer) AwaitDevices(ctx context.Context, claims []*claimstate.Claim) error {
 	start := time.Now()
 	err := w.poll(ctx, claims)
@@ -39,10 +39,10 @@ func (w *Writer) AwaitDevices(ctx context.Context, claims []*claimstate.Claim) e
 	return nil
 }
 
-// pollInterval is how often conditions are looked at. They are in memory.
+// pollInterval is how often conditions are checked, in the manager's cache.
 const pollInterval = 500 * time.Millisecond
 
-// poll waits until all devices of the pod are ready. It takes the latest version of claims.
+// poll waits until all devices of the claims are ready. It replaces the claims' objects by their latest versions.
 func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
 	return wait.PollUntilContextTimeout(ctx, pollInterval, w.Timeout, true, func(context.Context) (bool, error) {
 		for _, claim := range claims {
@@ -68,7 +68,7 @@ func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
 	})
 }
 
-// Overdue reports whether devices of a claim should have been ready by now.
+// Overdue reports whether the binding timeout of a claim's devices is over.
 func (w *Writer) Overdue(claim *resourceapi.ResourceClaim) bool {
 	allocation := claim.Status.Allocation
 	if !w.Conditions || allocation == nil || allocation.AllocationTimestamp == nil {
@@ -78,7 +78,7 @@ func (w *Writer) Overdue(claim *resourceapi.ResourceClaim) bool {
 		allocation.AllocationTimestamp.Add(w.Timeout).Before(time.Now())
 }
 
-// recordMetrics feeds the scheduler's own metrics of binding conditions.
+// recordMetrics updates kube-scheduler's own metrics of binding conditions.
 func (w *Writer) recordMetrics(claims []*claimstate.Claim, err error, took time.Duration) {
 	status := schedmetrics.BindingConditionsStatusSuccess
 	switch {

@@ -20,9 +20,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// create makes the claim for extended resources in the API server. It has the finalizer from
-// the start, which saves an update: without an allocation, the resource claim controller
-// removes it again.
+// create creates the claim for extended resources in the API server. It includes the finalizer, which saves
+// an update. If the claim is not allocated then, the resource claim controller removes the finalizer.
 func (w *Writer) create(ctx context.Context, claim *claimstate.Claim) error {
 	object := claim.Object.DeepCopy()
 	object.Name, object.UID = "", ""
@@ -38,12 +37,12 @@ func (w *Writer) create(ctx context.Context, claim *claimstate.Claim) error {
 		return fmt.Errorf("create claim %s*: %w", object.GenerateName, err)
 	}
 	w.Foreign.Allocates(created.UID, claim.Pending)
-	// From here on Unreserve deletes it.
+	// From now on Unreserve deletes the claim.
 	claim.Object = created
 	return nil
 }
 
-// reportExtended tells the kubelet, in the pod's status, which claim its containers use.
+// reportExtended writes the name of the claim for extended resources into the pod's status, where the kubelet finds it.
 func (w *Writer) reportExtended(ctx context.Context, pod *corev1.Pod, claimName string, mappings []corev1.ContainerExtendedResourceRequest) error {
 	if len(mappings) == 0 {
 		return fmt.Errorf("pod %s: no container uses claim %s for extended resources", klog.KObj(pod), claimName)
@@ -59,8 +58,8 @@ func (w *Writer) reportExtended(ctx context.Context, pod *corev1.Pod, claimName 
 	return nil
 }
 
-// DeleteCreated deletes the claim for extended resources if it was created: the next attempt may
-// need a different one.
+// DeleteCreated deletes the claim for extended resources if it was created. The next attempt may need other
+// requests.
 func (w *Writer) DeleteCreated(ctx context.Context, claim *claimstate.Claim) {
 	if claim.InMemoryOnly() {
 		return
@@ -70,7 +69,7 @@ func (w *Writer) DeleteCreated(ctx context.Context, claim *claimstate.Claim) {
 	}
 }
 
-// Delete removes a claim of ours, with the finalizer that would keep it.
+// Delete deletes a claim that the scheduler created. It removes the finalizer first, which would block that.
 func (w *Writer) Delete(ctx context.Context, claim *resourceapi.ResourceClaim) error {
 	claims := w.Client.ResourceV1().ResourceClaims(claim.Namespace)
 	latest := claim

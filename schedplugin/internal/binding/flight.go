@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// SignalPending tells the scheduler of the claim's pending allocation: from now on it is in flight.
+// SignalPending signals the claim's pending allocation to the manager: from now on the claim is in flight.
 func (w *Writer) SignalPending(claim *claimstate.Claim) error {
 	allocated := claimstate.WithAllocation(claim.Object, claim.Pending)
 	if err := w.DRA.ResourceClaims().SignalClaimPendingAllocation(claim.Object.UID, allocated); err != nil {
@@ -32,8 +32,8 @@ func (w *Writer) SignalPending(claim *claimstate.Claim) error {
 	return nil
 }
 
-// EndInFlight ends the flight of a claim that is in the API server now. It reports whether it was
-// the last pod that shared it.
+// EndInFlight ends the in-flight state of a claim that was written. It reports whether no other pod shares
+// that state.
 func (w *Writer) EndInFlight(claim *claimstate.Claim) bool {
 	if claim.InFlight == "" {
 		return false
@@ -44,8 +44,8 @@ func (w *Writer) EndInFlight(claim *claimstate.Claim) bool {
 	return ended
 }
 
-// CancelInFlight ends an allocation in flight that came to nothing, unless other pods of the group share
-// it. It reports whether none does.
+// CancelInFlight ends the in-flight state of an allocation that was not written, unless other pods of the
+// group share it. It reports whether it did.
 func (w *Writer) CancelInFlight(claim *claimstate.Claim) bool {
 	if claim.InFlight == "" {
 		return false
@@ -55,8 +55,8 @@ func (w *Writer) CancelInFlight(claim *claimstate.Claim) bool {
 	if !w.DRA.ResourceClaims().MaybeRemoveClaimPendingAllocation(uid, false) {
 		return false
 	}
-	// What PreBind wrote holds devices until it is deallocated. What another pod of the group
-	// wrote stays assumed: it is in the API server.
+	// An allocation that PreBind wrote counts until the claim is deallocated. One that another pod of the
+	// group wrote stays assumed, as it is in the API server.
 	if claim.Object.Status.Allocation == nil {
 		w.Foreign.Forgets(uid)
 		w.Model.Changed(claim.Object, false)
@@ -64,14 +64,14 @@ func (w *Writer) CancelInFlight(claim *claimstate.Claim) bool {
 	return true
 }
 
-// How long to wait for a created claim to come back from the API server.
+// How long to wait until the informer delivers a claim that was created.
 const assumeTimeout = 2 * time.Minute
 
 var assumeBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Cap: time.Second, Steps: 1 << 20}
 
-// assume has the scheduler see at once what was written, ahead of the informer, which may not have seen yet that a claim for
-// extended resources was created. Failing to is not the end: the claim was written. Or somebody updated or deleted it
-// meanwhile, and the scheduler knows already.
+// assume puts the written claim into the manager's assume cache, ahead of the informer. A claim for extended
+// resources that was just created may be missing there for a moment. Other errors are only logged: the claim
+// was written, and a newer version is in the cache.
 func (w *Writer) assume(ctx context.Context, claim *claimstate.Claim) {
 	defer w.Model.Changed(claim.Object, false)
 	logger := klog.FromContext(ctx)

@@ -13,11 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Unreserve removes a consumer from status.reservedFor. A failure is not the end: the pod's
-// next cycle finds the claim reserved for it, and the resource claim controller removes
-// consumers which are gone.
+// Unreserve removes a consumer from status.reservedFor. Errors are only logged: the pod's next cycle finds
+// the claim reserved for it, and the resource claim controller removes consumers that no longer exist.
 func (w *Writer) Unreserve(ctx context.Context, claim *resourceapi.ResourceClaim, consumer types.UID) bool {
-	// A strategic merge patch removes one entry without knowing the others.
+	// A strategic merge patch can remove one entry without listing the others.
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"reservedFor":[{"$patch":"delete","uid":%q}]}}`, claim.UID, consumer)
 	_, err := w.Client.ResourceV1().ResourceClaims(claim.Namespace).Patch(ctx, claim.Name,
 		types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
@@ -27,7 +26,7 @@ func (w *Writer) Unreserve(ctx context.Context, claim *resourceapi.ResourceClaim
 	return err == nil
 }
 
-// Deallocate takes the devices of a claim, and all who use it, from it.
+// Deallocate clears the status of a claim: its allocation and all consumers.
 func (w *Writer) Deallocate(ctx context.Context, claim *resourceapi.ResourceClaim) error {
 	klog.FromContext(ctx).V(5).Info("Deallocating", "resourceclaim", klog.KObj(claim))
 	claim = claim.DeepCopy()

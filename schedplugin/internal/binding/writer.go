@@ -28,31 +28,30 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// Writer writes what becomes of claims, and has the scheduler see it. It is safe for concurrent
-// use, a claim belongs to one goroutine at a time.
+// Writer writes allocations and reservations of claims, and updates the scheduler's caches. It is safe for
+// concurrent use, but a claim belongs to one goroutine at a time.
 type Writer struct {
 	Client kubernetes.Interface
 	DRA    fwk.SharedDRAManager
 	Source claimstate.Source
-	// Model is told of changes ahead of the informer.
+	// Model is notified of changes ahead of the informer.
 	Model *model.Model
-	// Conditions is set if devices may have to be prepared before a pod is bound, which may
-	// take as long as Timeout.
+	// Conditions is set if device binding conditions are on. Timeout is how long they may take.
 	Conditions bool
 	Timeout    time.Duration
-	// Foreign is told what is allocated. It may be nil.
+	// Foreign is notified of allocations by this scheduler. It may be nil.
 	Foreign *foreign.Watch
-	// Unconfirmed tells of a pod that it is not known whether a claim of it was written, and why.
+	// Unconfirmed is called for a pod if it stays unknown whether a claim was written, with the error.
 	Unconfirmed func(ctx context.Context, pod *corev1.Pod, err error)
 	// Profile is the name of the scheduler profile, for metrics.
 	Profile string
 }
 
-// Bind records the allocation and the reservation of a claim, as far as they are not, and has
-// the scheduler see that at once. A claim for extended resources is created, and the pod's status
-// says which containers use it, as mappings have it. Until it is known what became of an update it
-// does not return, for five minutes at most. An error is that of the API server, or says that
-// the claim is no longer what the pod was scheduled with.
+// Bind writes the allocation and the reservation of a claim, unless they are there, and puts the claim into
+// the assume cache. A claim for extended resources is created first, and the pod's status gets its name and
+// the mappings. After an update without a clear answer, Bind retries for up to five minutes until it is known
+// whether the claim was written. An error is that of the API server, or says that the claim is no longer what
+// the pod was scheduled with.
 func (w *Writer) Bind(ctx context.Context, claim *claimstate.Claim, pod *corev1.Pod, mappings []corev1.ContainerExtendedResourceRequest) error {
 	if claim.InMemoryOnly() && claim.Pending == nil {
 		return nil // a device plugin provides the extended resources
@@ -77,24 +76,24 @@ func (w *Writer) Bind(ctx context.Context, claim *claimstate.Claim, pod *corev1.
 	return nil
 }
 
-// doubtLimit is how long it may be unknown what became of an update, doubtPause the time between
-// two looks.
+// confirmTimeout is how long an update without a clear answer is retried, confirmInterval the time between
+// two tries.
 const (
 	confirmTimeout  = 5 * time.Minute
 	confirmInterval = 500 * time.Millisecond
-	// eventAttempt is the attempt after which people are told.
+	// eventAttempt is the attempt after which an Event is recorded.
 	eventAttempt = 3
 )
 
-// write updates the claim in the API server, again if somebody else does so at the same time.
-// It goes on until it is known what became of it: the devices of an update that was made, and
-// not answered, must not be given away, and the informer may be late.
+// write updates the claim in the API server, again after a conflict. It retries until it is known whether the
+// update was made: the devices of an update that was made, but not answered, must not be given to another
+// claim, and the informer may be late.
 func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
 	latest := claim.Object
 	var written *resourceapi.ResourceClaim
 	update := func() error {
 		from := latest
-		latest = nil // if this fails, the API server knows better
+		latest = nil // after a failure, the next try reads the claim from the API server
 		var err error
 		if from == nil {
 			from, err = w.Client.ResourceV1().ResourceClaims(claim.Object.Namespace).Get(ctx, claim.Object.Name, metav1.GetOptions{})
@@ -124,8 +123,8 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 	return written, failure
 }
 
-// mayBeWritten reports whether a request may have been served although it failed: there was no
-// answer, or one that says that the API server does not know.
+// mayBeWritten reports whether a request may have been served although it failed: there was no answer, or the
+// API server does not know.
 func mayBeWritten(err error) bool {
 	var status apierrors.APIStatus
 	var network net.Error
@@ -135,15 +134,15 @@ func mayBeWritten(err error) bool {
 	return errors.As(err, &network)
 }
 
-// writeOnce takes two calls for an allocation and one for a reservation: the API server
-// ignores finalizers in updates of the status.
+// writeOnce needs two calls for an allocation and one for a reservation alone: the API server ignores
+// finalizers in updates of the status.
 func (w *Writer) writeOnce(ctx context.Context, claim *claimstate.Claim, latest *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
 	updated, err := w.withReservation(claim, latest)
 	if err != nil {
 		return nil, err
 	}
 	if updated == nil {
-		return latest, nil // another pod of the group wrote all of it
+		return latest, nil // another pod of the group wrote the allocation and the reservation
 	}
 	claims := w.Client.ResourceV1().ResourceClaims(latest.Namespace)
 	if claim.Pending != nil && !slices.Contains(latest.Finalizers, resourceapi.Finalizer) {
@@ -161,8 +160,8 @@ func (w *Writer) writeOnce(ctx context.Context, claim *claimstate.Claim, latest 
 	return updated, nil
 }
 
-// withReservation returns a copy of the claim as it has to be, nil if it is that already. It
-// is an error if the claim is no longer what the pod was scheduled with.
+// withReservation returns a copy of the claim with allocation and reservation, nil if it has both. It is an
+// error if the claim is no longer what the pod was scheduled with.
 func (w *Writer) withReservation(claim *claimstate.Claim, latest *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
 	switch {
 	case latest.UID != claim.Object.UID:
@@ -179,7 +178,7 @@ func (w *Writer) withReservation(claim *claimstate.Claim, latest *resourceapi.Re
 	updated := latest.DeepCopy()
 	if updated.Status.Allocation == nil {
 		updated.Status.Allocation = claim.Pending.DeepCopy()
-		if w.Conditions { // it cannot be added later
+		if w.Conditions { // the API server refuses to add it later
 			updated.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
 		}
 	}
@@ -189,7 +188,7 @@ func (w *Writer) withReservation(claim *claimstate.Claim, latest *resourceapi.Re
 	return updated, nil
 }
 
-// allocatedAsScheduled reports whether the claim is allocated as the pod was scheduled with.
+// allocatedAsScheduled reports whether the claim has the devices that the pod was scheduled with.
 func allocatedAsScheduled(claim *claimstate.Claim, allocation *resourceapi.AllocationResult) bool {
 	expected := claim.Object.Status.Allocation
 	if expected == nil {
