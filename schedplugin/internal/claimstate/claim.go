@@ -20,20 +20,20 @@ type Claim struct {
 	Object *resourceapi.ResourceClaim
 	// Name is how the pod calls the claim. Empty if it is for extended resources.
 	Name string
-	// reference is where it does. Nil if the claim is for extended resources.
+	// reference is the entry in the pod's spec. Nil if the claim is for extended resources.
 	reference *corev1.PodResourceClaim
-	// Consumer is whom the claim is reserved for: the pod or its group.
+	// Consumer is the pod or the PodGroup that the claim is reserved for.
 	Consumer resourceapi.ResourceClaimConsumerReference
-	// Extended is set if the claim is the scheduler's own, for extended resources.
+	// Extended is set if the scheduler creates the claim itself, for extended resources.
 	Extended bool
 	// Reach selects the nodes on which the allocation is available. Nil: all nodes, or
 	// not allocated.
 	Reach *nodeaffinity.NodeSelector
-	// Pending is an allocation that is not in the API server: made in Reserve for this pod,
-	// or, before that, for another pod of its group.
+	// Pending is an allocation that is not in the API server yet: of Reserve for this pod, or, before that,
+	// for another pod of its group.
 	Pending *resourceapi.AllocationResult
-	// InFlight is the UID under which Reserve announced the allocation. Empty if it did not,
-	// or if the allocation is no longer in flight.
+	// InFlight is the UID under which Reserve signalled the allocation to the manager. It is empty while the
+	// claim is not in flight.
 	InFlight types.UID
 }
 
@@ -56,10 +56,10 @@ func Unallocated(claims []*Claim) []*Claim {
 	return list
 }
 
-// InMemoryOnly reports whether the claim exists in memory only.
+// InMemoryOnly reports whether the claim is not in the API server yet.
 func (c *Claim) InMemoryOnly() bool { return c.Extended && c.Object.Name == inMemoryClaimName }
 
-// PodConsumer is how a claim names a pod that it is reserved for.
+// PodConsumer returns the reference to a pod in status.reservedFor.
 func PodConsumer(pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
 	return resourceapi.ResourceClaimConsumerReference{
 		APIGroup: corev1.GroupName, Resource: "pods", Name: pod.Name, UID: pod.UID,
@@ -79,7 +79,7 @@ func ReachOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSelect
 	return nodeaffinity.NewNodeSelector(allocation.NodeSelector)
 }
 
-// WithAllocation is a claim as it will be. It shares what both have in common.
+// WithAllocation returns a claim with an allocation. It shares all else with the claim.
 func WithAllocation(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
 	allocated := *claim
 	if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
@@ -96,7 +96,7 @@ func Reserved(claim *resourceapi.ResourceClaim, consumer resourceapi.ResourceCla
 	})
 }
 
-// OnlyFor reports whether a claim is reserved for nobody else.
+// OnlyFor reports whether a claim is reserved for no other consumer.
 func OnlyFor(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
 	return !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID != consumer })
 }

@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Why devices of a pod do not get ready.
+// Why the devices of a pod do not become ready.
 var (
 	ErrBindingTimeout = errors.New("device binding timeout")
 	ErrBindingFailed  = errors.New("device binding failed")
 )
 
-// BindsConditionally reports whether devices of the claim may have to get ready.
+// BindsConditionally reports whether devices of the claim have binding conditions.
 func BindsConditionally(claim *resourceapi.ResourceClaim) bool {
 	allocation := claim.Status.Allocation
 	return allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
@@ -28,8 +28,8 @@ func BindsConditionally(claim *resourceapi.ResourceClaim) bool {
 	})
 }
 
-// Ready reports whether all binding conditions of the devices of a claim are met.
-// It is an error if a device failed to get there.
+// Ready reports whether the binding conditions of all devices of a claim are met. It is an error if a binding
+// failure condition is met.
 func Ready(claim *resourceapi.ResourceClaim) (bool, error) {
 	if claim.Status.Allocation == nil {
 		return false, nil
@@ -55,7 +55,7 @@ func Ready(claim *resourceapi.ResourceClaim) (bool, error) {
 	return true, nil
 }
 
-// reportedConditions returns what the driver reports of a device, if it does.
+// reportedConditions returns the conditions that the driver reports for a device. It is false if there is no report.
 func reportedConditions(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) ([]metav1.Condition, bool) {
 	for i := range claim.Status.Devices {
 		status := &claim.Status.Devices[i]
@@ -76,7 +76,7 @@ func unmet(conditions []metav1.Condition, names []string) []string {
 	return list
 }
 
-// Waiting lists for people what devices still wait for or failed at.
+// Waiting lists the devices whose binding conditions are not met, for messages.
 func Waiting(claims []*Claim) string {
 	var parts []string
 	for _, claim := range claims {

@@ -1,20 +1,20 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claimstate knows the claims of a pod while that is being scheduled: which there are,
-// what became of them, and which pods use them.
+// Package claimstate finds the claims of a pod while it is being scheduled, their allocations,
+// pending ones included, and the pods that use a claim.
 //
 //	pod ── Source ──► Claim: object, pending allocation, consumer
 //	claim ── Index ──► pods that refer to it
 //
-// It reads what the scheduler has in memory, and writes nothing.
+// It reads the scheduler's caches, and writes nothing.
 //
 // # Where to look
 //
-//	claim.go       Claim, and what a claim tells by itself
+//	claim.go       Claim, and what can be read from one claim
 //	source.go      from a pod to its claims
-//	extended.go    the claim that stands for extended resources
-//	conditions.go  devices that have to get ready before a pod is bound
-//	pods.go        which claims a pod names or holds
+//	extended.go    the claim for extended resources
+//	conditions.go  binding conditions of devices
+//	pods.go        which claims a pod refers to or holds
 //	index.go       from a claim to pods
 package claimstate

@@ -15,14 +15,13 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// inMemoryClaimName is the name of the claim for extended resources until PreBind creates it.
-// No claim in the API server can have it.
+// inMemoryClaimName is the name of the claim for extended resources until PreBind creates it. It is not a
+// valid name in the API server.
 const inMemoryClaimName = "<extended-resources>"
 
-// ExtendedClaim returns the claim that stands for the extended resources of a pod which
-// devices can serve, and all extended resources that the pod asks for. The claim is the one that
-// an earlier attempt left behind, or else one that does not exist yet. It is nil if there is
-// nothing that devices can serve.
+// ExtendedClaim returns the claim for the extended resources of a pod, and the names of these resources. The
+// claim is the one that an earlier attempt created, or else a new one in memory. It is nil if devices can
+// provide none of the resources.
 func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, []corev1.ResourceName, error) {
 	asked := s.fromDevices(pod)
 	if asked == nil {
@@ -41,7 +40,7 @@ func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, []corev1.ResourceName, e
 // AsksForExtended reports whether the pod asks for extended resources that devices can serve.
 func (s Source) AsksForExtended(pod *corev1.Pod) bool { return s.fromDevices(pod) != nil }
 
-// fromDevices lists all extended resources that the pod asks for, none if devices can serve none of them.
+// fromDevices lists all extended resources that the pod requests. It is nil if devices can provide none of them.
 func (s Source) fromDevices(pod *corev1.Pod) []corev1.ResourceName {
 	if !s.Extended {
 		return nil
@@ -53,20 +52,20 @@ func (s Source) fromDevices(pod *corev1.Pod) []corev1.ResourceName {
 	return names
 }
 
-// ClassOf returns the class that offers devices under the name of a resource, nil if there is none.
+// ClassOf returns the DeviceClass that offers devices as an extended resource, nil if there is none.
 func (s Source) ClassOf(name corev1.ResourceName) *resourceapi.DeviceClass {
 	return s.DRA.DeviceClassResolver().GetDeviceClass(name)
 }
 
-// ExtendedClaims is a ResourceClaimTracker that finds claims for extended resources. With another one,
-// all claims have to be looked at for each pod that asks for such resources.
+// ExtendedClaims is a ResourceClaimTracker that finds claims for extended resources. With another tracker,
+// all claims are searched for each pod that requests such resources.
 type ExtendedClaims interface {
 	// ExtendedClaim returns the claim that exists for the extended resources of a pod, nil if there is
 	// none.
 	ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim
 }
 
-// existingExtendedClaim returns the claim for extended resources that exists for a pod, nil if there is none.
+// existingExtendedClaim returns the claim that exists for a pod's extended resources, nil if there is none.
 func (s Source) existingExtendedClaim(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
 	if tracker, finds := s.DRA.ResourceClaims().(ExtendedClaims); finds {
 		return tracker.ExtendedClaim(pod), nil
@@ -86,6 +85,6 @@ func (s Source) existingExtendedClaim(pod *corev1.Pod) (*resourceapi.ResourceCla
 func inMemoryClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	claim := podclaims.ExtendedClaim(pod)
 	claim.Name = inMemoryClaimName
-	claim.UID = uuid.NewUUID() // identifies it while it is in flight; the API server will choose another one
+	claim.UID = uuid.NewUUID() // identifies it while it is in flight; the API server chooses another UID
 	return claim
 }

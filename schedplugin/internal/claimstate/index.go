@@ -26,8 +26,8 @@ type Index struct {
 	synced  func() bool
 }
 
-// NewIndex adds an index to the scheduler's informer of pods. Each profile has its own,
-// as an informer refuses to be given the same one twice.
+// NewIndex adds an index to the scheduler's informer of pods. Each profile adds one under its own name: an
+// informer refuses two indexes of one name.
 func NewIndex(handle fwk.Handle) (Index, error) {
 	index := "dray-claims-" + handle.ProfileName()
 	pods := handle.SharedInformerFactory().Core().V1().Pods()
@@ -44,7 +44,7 @@ func claimKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	// A claim without a name, or with an invalid reference, has no events.
+	// A reference without a name, or an invalid one, has no claim.
 	keys := sets.New[string]()
 	for name := range resourceclaim.PodClaims(pod) {
 		keys.Insert(pod.Namespace + "/" + name)
@@ -52,7 +52,7 @@ func claimKeys(object any) ([]string, error) {
 	return keys.UnsortedList(), nil
 }
 
-// Synced reports whether all pods are known. In a simulator they never are.
+// Synced reports whether the informer has all pods. In a simulator it never has.
 func (p Index) Synced() bool { return p.synced() }
 
 // Of lists the pods that refer to a claim.
@@ -70,21 +70,21 @@ func (p Index) Of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, err
 	return names, nil
 }
 
-// Waits reports whether a pod is there, and on no node yet.
+// Waits reports whether a pod exists and is not bound yet.
 func (p Index) Waits(name types.NamespacedName, uid types.UID) bool {
 	pod, err := p.pods.Pods(name.Namespace).Get(name.Name)
 	return err == nil && pod.UID == uid && pod.Spec.NodeName == ""
 }
 
-// Running reports whether a pod is on its node, and neither done nor ending.
+// Running reports whether a pod is bound to its node, and neither finished nor being deleted.
 func (p Index) Running(pod *corev1.Pod) bool {
 	known, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && p.synced() && known.UID == pod.UID && known.Spec.NodeName == pod.Spec.NodeName &&
 		known.DeletionTimestamp == nil && !Done(known)
 }
 
-// Left reports whether a consumer of a claim is a pod that is gone, done, or going because
-// it was preempted. Pods that end for other reasons may take long.
+// Left reports whether a consumer is a pod that is deleted, finished, or being deleted because it was
+// preempted. Pods that are deleted for other reasons may take long.
 func (p Index) Left(namespace string, consumer *resourceapi.ResourceClaimConsumerReference) bool {
 	if consumer.APIGroup != corev1.GroupName || consumer.Resource != "pods" {
 		return false

@@ -29,20 +29,20 @@ func RefersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// MadeFor reports whether a claim was made for the extended resources of a pod.
+// MadeFor reports whether a claim was created for the extended resources of a pod.
 func MadeFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && metav1.IsControlledBy(claim, pod)
 }
 
-// Freed reports whether an update of a claim took its devices away.
+// Freed reports whether an update of a claim removed its allocation.
 func Freed(before, after *resourceapi.ResourceClaim) bool {
 	return before.Status.Allocation != nil && after.Status.Allocation == nil
 }
 
-// Done reports whether a pod has ended.
+// Done reports whether a pod is finished.
 func Done(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Leaves reports whether a pod is done, or going because it was preempted.
+// Leaves reports whether a pod is finished, or being deleted because it was preempted.
 func Leaves(pod *corev1.Pod) bool { return Done(pod) || preemption.PodTerminatingByPreemption(pod) }

@@ -13,15 +13,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Source is where the claims of pods come from. It is safe for concurrent use.
+// Source finds the claims of pods. It is safe for concurrent use.
 type Source struct {
 	DRA fwk.SharedDRAManager
 	// Workloads and Extended are the features DRAWorkloadResourceClaims and DRAExtendedResource.
 	Workloads, Extended bool
 }
 
-// Resolve finds the claims of a pod. Claims for which none was generated, because none is
-// needed, are left out. An error says why the pod cannot be scheduled now.
+// Resolve returns the claims of a pod, without those for which the controller found that none is needed. An
+// error says why the pod cannot be scheduled now.
 func (s Source) Resolve(pod *corev1.Pod) ([]*Claim, error) {
 	claims := make([]*Claim, 0, len(pod.Spec.ResourceClaims)+1)
 	for i := range pod.Spec.ResourceClaims {
@@ -55,8 +55,8 @@ func (s Source) lookup(pod *corev1.Pod, reference *corev1.PodResourceClaim) (*re
 	return claim, err
 }
 
-// AssignConsumers finds out which of the claims of a pod are those of its group. Nil stands for
-// no group. Errors say that a claim is not what the pod says it is.
+// AssignConsumers sets the consumer of each claim: the pod, or its group. A nil group stands for none. An
+// error says that a claim does not match the pod's reference.
 func (s Source) AssignConsumers(pod *corev1.Pod, group *schedulingapi.PodGroup, claims []*Claim) error {
 	if !s.Workloads {
 		return nil
@@ -76,14 +76,13 @@ func (s Source) ReservedFor(pod *corev1.Pod, claim *resourceapi.ResourceClaim) b
 	return resourceclaim.IsReservedForPod(pod, claim, s.Workloads)
 }
 
-// Of returns the claims of any pod, as far as there are, with the allocation that is
-// in flight where none is recorded.
+// Of returns those claims of any pod that exist. A claim in flight has its pending allocation.
 func (s Source) Of(pod *corev1.Pod) []*resourceapi.ResourceClaim {
 	var claims []*resourceapi.ResourceClaim
 	for name := range resourceclaim.PodClaims(pod) {
 		claim, err := s.DRA.ResourceClaims().Get(pod.Namespace, name)
 		if err != nil {
-			continue // it holds nothing
+			continue // without a claim there are no devices
 		}
 		if claim.Status.Allocation == nil {
 			if pending := s.DRA.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
