@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foreign notices devices that another scheduler gives away, of drivers whose devices this one gives away as
-// well. Neither sees in time what the other one does, so that a device can get into two claims.
+// Package foreign detects claims that another scheduler allocated with devices of a driver whose devices this one
+// allocates, too. Neither sees the other's claims in flight, so that two claims can get the same device.
 package foreign
 
 import (
@@ -23,23 +23,23 @@ import (
 // Watch knows what the profiles of a scheduler allocate. It is safe for concurrent use.
 type Watch struct {
 	mu sync.Mutex
-	// ours are the claims that this scheduler allocated, or is about to.
+	// ours are the claims that this scheduler allocated, or is allocating.
 	ours map[types.UID]bool
-	// drivers are those of which it allocated devices, and when people were last told of each.
+	// drivers are those whose devices this scheduler allocates, with the time of the last Event for each.
 	drivers map[string]time.Time
 	found   Found
 }
 
-// Found is told of a claim that somebody else allocated, and of a driver. Tell is set if people should be told: not for
-// each of many claims.
+// Found is called for each claim that another scheduler allocated, with the driver. Tell is set if an Event
+// should be recorded: at most one a minute for each driver.
 type Found func(claim *resourceapi.ResourceClaim, driver string, tell bool)
 
-// eventInterval is the time between two that people are told of.
+// eventInterval is the least time between two Events about one driver.
 const eventInterval = time.Minute
 
 var watches shared.Values[fwk.SharedDRAManager, *Watch]
 
-// Of returns the watch of a scheduler, the same for all its profiles. The first one's claims and Found count.
+// Of returns the watch of a scheduler, the same one for all its profiles. Claims and found of the first call are used.
 func Of(ctx context.Context, dra fwk.SharedDRAManager, claims cache.SharedInformer, found Found) (*Watch, error) {
 	var err error
 	watch := watches.Of(ctx, dra, func() *Watch {
@@ -53,7 +53,7 @@ func Of(ctx context.Context, dra fwk.SharedDRAManager, claims cache.SharedInform
 	return watch, nil
 }
 
-// Allocates says that this scheduler is about to allocate a claim. A Watch that is nil does not care.
+// Allocates records that this scheduler is about to allocate a claim. On a nil Watch it does nothing.
 func (w *Watch) Allocates(claim types.UID, allocation *resourceapi.AllocationResult) {
 	if w == nil {
 		return
@@ -69,7 +69,7 @@ func (w *Watch) Allocates(claim types.UID, allocation *resourceapi.AllocationRes
 	}
 }
 
-// Forgets takes back what Allocates said: nothing was written.
+// Forgets undoes Allocates: nothing was written.
 func (w *Watch) Forgets(claim types.UID) {
 	if w == nil {
 		return
@@ -86,7 +86,7 @@ func (w *Watch) updated(before, after any) {
 		return
 	}
 	if old.UID != claim.UID {
-		w.Forgets(old.UID) // it was deleted, and made anew
+		w.Forgets(old.UID) // the claim was deleted and created again
 	}
 	if claim.Status.Allocation == nil {
 		if old.Status.Allocation != nil {
@@ -113,7 +113,7 @@ func (w *Watch) deleted(object any) {
 	}
 }
 
-// judge reports whether somebody else allocated a claim with devices of a driver of ours, and whether to tell.
+// judge reports whether another scheduler allocated the claim with devices of a driver whose devices this one allocates, too, and whether to record an Event.
 func (w *Watch) judge(claim types.UID, driver string) (foreign, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *Watch) judge(claim types.UID, driver string) (foreign, tell bool) {
 	return true, false
 }
 
-// driversOf lists the drivers of devices that an allocation takes, each once.
+// driversOf lists the drivers of an allocation's devices, without those for admin access.
 func driversOf(allocation *resourceapi.AllocationResult) []string {
 	var drivers []string
 	seen := make(map[string]bool)
