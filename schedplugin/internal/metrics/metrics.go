@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics has what the plugin measures, for all profiles of a scheduler, on the endpoint
-// of the scheduler. docs/operations.md says what it is good for.
+// Package metrics has the plugin's metrics, for all profiles of a scheduler, on the metrics endpoint
+// of the scheduler. docs/operations.md says how to use them.
 package metrics
 
 import (
@@ -77,7 +77,7 @@ var (
 	})
 )
 
-// What may become of looking for devices on a node.
+// The outcomes of a search for devices on a node.
 const (
 	Satisfiable   = "satisfiable"
 	Unsatisfiable = "unsatisfiable"
@@ -87,7 +87,7 @@ const (
 	Error         = "error"
 )
 
-// Outcome says what became of a question about devices: one of the above.
+// Outcome returns the outcome of a search, as one of the constants.
 func Outcome(ctx context.Context, verdict allocator.Verdict, err error) string {
 	switch {
 	case verdict == allocator.Satisfiable:
@@ -104,7 +104,7 @@ func Outcome(ctx context.Context, verdict allocator.Verdict, err error) string {
 	return Error
 }
 
-// Register adds the metrics to the scheduler's own, once per program. It comes before all else.
+// Register adds the metrics to the scheduler's registry, once per process. It has to be called before all other functions.
 var Register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(nodeAnswers, allocations, allocationSeconds, searchSteps, rememberedAnswers,
 		observeSeconds, knownPools, knownClaims, eventsCounted, undecidedAttempts, foreignAllocations, groupPlans, claimConflicts)
@@ -113,17 +113,17 @@ var Register = sync.OnceFunc(func() {
 	}
 })
 
-// answersByOutcome are the counters of filtered, which are counted up for each pod and node. It is
-// not written to after the metrics are registered.
+// answersByOutcome has the counters of nodeAnswers, to save a look-up for each pod and node. It is written by
+// Register only.
 var answersByOutcome = make(map[string]metrics.CounterMetric)
 
-// Answered counts what became of looking for devices on a node, and what that cost.
+// Answered counts a search for devices on a node by its outcome, and its steps.
 func Answered(answer string, stats allocator.Stats, err error) {
 	answersByOutcome[answer].Inc()
 	Searched(stats, err)
 }
 
-// Searched counts what an answer cost. With an error there is none.
+// Searched counts the steps of a search, or that the answer was remembered. After an error it counts nothing.
 func Searched(stats allocator.Stats, err error) {
 	if err != nil {
 		return
@@ -135,20 +135,20 @@ func Searched(stats allocator.Stats, err error) {
 	}
 }
 
-// Planned counts a question about all pods of a group.
+// Planned counts a search for places for all pods of a group.
 func Planned(outcome string) { groupPlans.WithLabelValues(outcome).Inc() }
 
-// Chosen counts a pod for which devices were chosen on a node since start.
+// Chosen counts a pod that got devices on its node, and the time since start.
 func Chosen(start time.Time) {
 	allocations.WithLabelValues("success").Inc()
 	allocationSeconds.Observe(time.Since(start).Seconds())
 }
 
-// NotChosen counts a pod for which devices could not be chosen on the node it was to go to.
+// NotChosen counts a pod that got no devices on its node.
 func NotChosen() { allocations.WithLabelValues("error").Inc() }
 
-// Observed measures an update of what is known, since start, and how many pools and claims
-// with devices are known.
+// Observed records how long an update of the model took, since start, and its numbers of pools and allocated
+// claims.
 func Observed(start time.Time, pools, claims int) {
 	observeSeconds.Observe(time.Since(start).Seconds())
 	knownPools.Set(float64(pools))
@@ -158,10 +158,10 @@ func Observed(start time.Time, pools, claims int) {
 // EventWritten counts an Event about a pod that does not get devices.
 func EventWritten() { eventsCounted.WithLabelValues("written").Inc() }
 
-// EventLimited counts one that a rate limit held back.
+// EventLimited counts an Event that a rate limit suppressed.
 func EventLimited() { eventsCounted.WithLabelValues("limited").Inc() }
 
-// LeftUndecided counts an attempt that ended without knowing whether a pod fits.
+// LeftUndecided counts an attempt that ended with a search given up.
 func LeftUndecided() { undecidedAttempts.Inc() }
 
 // AllocatedByOther counts a claim that another scheduler allocated.
