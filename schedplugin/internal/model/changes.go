@@ -16,35 +16,35 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// changes collects which claims changed since they were last looked at.
+// changes collects the claims that changed since the last observation.
 type changes struct {
 	mu sync.Mutex
-	// reported is set if all changes are reported. Otherwise all claims are listed each time.
+	// reported is set if all changes are reported by events. Otherwise all claims are listed for each observation.
 	reported bool
-	// listed is set once all claims were listed, while changes were reported.
+	// listed is set once all claims were listed after events began.
 	listed bool
 	dirty  map[key]change
-	// store is what the informer has of claims. Nil without one.
+	// store is the informer's store of claims. Nil without an informer.
 	store cache.Store
 }
 
-// change is the last that was reported of a claim. The manager may not know of it yet.
+// change is the last event of a claim. The manager's cache may be behind it.
 type change struct {
-	// version is the resource version that the manager has to have. 0: any.
+	// version is the resource version that the manager's claim has to reach. 0: any.
 	version uint64
-	// deleted is set if the manager has to have none, or another.
+	// deleted is set if the manager's claim has to be gone, or replaced by a newer one.
 	deleted bool
 }
 
-// complete reports whether looking at the changes is enough.
+// complete reports whether it is enough to observe the claims that changed.
 func (c *changes) complete() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reported && c.listed
 }
 
-// FollowEvents has the model look only at claims that changed, according to an informer of
-// all claims that the manager knows of, and to Changed.
+// FollowEvents makes the model observe only claims that changed, according to events of an informer and calls
+// of Changed. The informer must have all claims that the manager has.
 func (m *Model) FollowEvents(informer cache.SharedInformer) error {
 	m.changes.mu.Lock()
 	if m.changes.reported {
@@ -64,9 +64,9 @@ func (m *Model) FollowEvents(informer cache.SharedInformer) error {
 	return nil
 }
 
-// Changed tells that the manager has, or is about to have, the claim as it is here, or that
-// it was deleted. It must be called for what the informer does not see: claims that are
-// assumed, and allocations in flight that begin or end.
+// Changed reports that the manager has, or is about to have, this version of a claim, or that the claim was
+// deleted. It must be called for what the informer does not report: claims that are assumed, and claims that
+// begin or cease to be in flight.
 func (m *Model) Changed(object any, deleted bool) {
 	if unseen, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unseen.Obj
@@ -88,8 +88,8 @@ func (m *Model) Changed(object any, deleted bool) {
 	m.changes.dirty[at] = change{version: version, deleted: deleted}
 }
 
-// versionOf returns the resource version, a number that grows. Without one it is 0, and
-// nothing is waited for.
+// versionOf returns the resource version as a number. It is 0 if it is not a number, and then any version is
+// accepted.
 func versionOf(claim *resourceapi.ResourceClaim) uint64 {
 	version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
 	if err != nil {
@@ -98,7 +98,7 @@ func versionOf(claim *resourceapi.ResourceClaim) uint64 {
 	return version
 }
 
-// observeAll looks at all claims. For one that is as it was, that is one look-up by pointer.
+// observeAll observes all claims. An unchanged claim costs one look-up by pointer.
 func (m *Model) observeAll() error {
 	m.round++
 	m.listedCount = 0
@@ -107,7 +107,7 @@ func (m *Model) observeAll() error {
 		return fmt.Errorf("list resource claims: %w", err)
 	}
 	if len(m.seen) > 2*len(list)+minSeen {
-		clear(m.seen) // most are of claims that are gone
+		clear(m.seen) // most are objects of deleted claims or old versions
 	}
 	if err := m.observeList(list); err != nil {
 		return err
@@ -120,12 +120,12 @@ func (m *Model) observeAll() error {
 	m.changes.mu.Lock()
 	defer m.changes.mu.Unlock()
 	if m.changes.listed = m.changes.reported; m.changes.listed {
-		clear(m.seen) // this was the only list
+		clear(m.seen) // from now on only changed claims are observed
 	}
 	return nil
 }
 
-// observeList looks at the claims of a list.
+// observeList observes the claims of a list.
 func (m *Model) observeList(list []*resourceapi.ResourceClaim) error {
 	if len(m.claims) == 0 && len(m.seen) == 0 {
 		if done, err := m.recordFirst(list); done || err != nil {
@@ -145,8 +145,8 @@ func (m *Model) observeList(list []*resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// recordFirst puts all allocated claims into the ledger at once, which holds none. If a claim is listed twice, it does
-// nothing: what counts is found by looking at one after the other.
+// recordFirst puts all allocated claims into an empty ledger in one step. If a claim is listed twice, it does
+// nothing and returns false: observing one after the other decides which object counts.
 func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err error) {
 	var entries []*entry
 	var first []*resourceapi.ResourceClaim
@@ -186,9 +186,9 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 	return true, nil
 }
 
-// inMemoryOrder returns the claims in the order of their addresses. Managers list them in that of a map. Those that were read from
-// the API server together are mostly neighbours, so that memory is read in one go, and those of one node often come together.
-// BenchmarkObserveFirst says what it saves: a third of the user CPU time of the first look, and a sixth where nodes are mixed.
+// inMemoryOrder returns the claims by address. The manager lists them in the random order of a map. Claims that were read
+// from the API server together are mostly adjacent in memory, and claims of one node often come together.
+// BenchmarkObserveFirst measures it: a third less user CPU time for the first observation, a sixth less with mixed nodes.
 func inMemoryOrder(list []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	address := func(claim *resourceapi.ResourceClaim) uintptr { return uintptr(unsafe.Pointer(claim)) }
 	ordered := slices.Clone(list)
@@ -196,10 +196,10 @@ func inMemoryOrder(list []*resourceapi.ResourceClaim) []*resourceapi.ResourceCla
 	return ordered
 }
 
-// minSeen is how many objects are remembered in any case.
+// minSeen is how many objects are always kept in seen.
 const minSeen = 64
 
-// unchanged reports whether a claim holds what it held when it was last looked at. Nil:
+// unchanged reports whether a claim holds the same as at the last observation. Known is nil if it held
 // nothing.
 func (m *Model) unchanged(claim *resourceapi.ResourceClaim, known *entry) bool {
 	if known != nil {
@@ -208,7 +208,7 @@ func (m *Model) unchanged(claim *resourceapi.ResourceClaim, known *entry) bool {
 	return claim.Status.Allocation == nil && m.dra.ResourceClaims().GetPendingAllocation(claim.UID) == nil
 }
 
-// markListed notes that a claim is in the present list.
+// markListed records that a claim is in the list of this round.
 func (m *Model) markListed(known *entry) {
 	if known != nil && known.round != m.round {
 		known.round = m.round
@@ -229,7 +229,7 @@ func (m *Model) forgetUnlisted() error {
 	return nil
 }
 
-// observeChanged looks at the claims that changed. One that contradicts another is an error, and is looked at again.
+// observeChanged observes the claims that changed. A claim that fails, because it conflicts with another one, is observed again next time.
 func (m *Model) observeChanged() error {
 	m.changes.mu.Lock()
 	dirty := m.changes.dirty
@@ -245,7 +245,7 @@ func (m *Model) observeChanged() error {
 	return errors.Join(failed...)
 }
 
-// observeChange looks at a claim. It reports whether the manager is as far as the report.
+// observeChange observes one claim. It reports whether the manager's claim is as new as the event.
 func (m *Model) observeChange(at key, change change) (bool, error) {
 	claim, err := m.dra.ResourceClaims().Get(at.namespace, at.name)
 	if err != nil { // it is not there
@@ -255,7 +255,7 @@ func (m *Model) observeChange(at key, change change) (bool, error) {
 		return false, err
 	}
 	if known := m.claims[at]; known != nil && known.inFlight {
-		return false, nil // the manager does not say when that ends
+		return false, nil // no event says when a claim ceases to be in flight
 	}
 	version := versionOf(claim)
 	if change.deleted {
@@ -264,14 +264,14 @@ func (m *Model) observeChange(at key, change change) (bool, error) {
 	return version == 0 || version >= change.version, nil
 }
 
-// informerHas reports whether the manager is about to get a claim, as the informer has it.
-// What the informer has not is either gone for good, or will be reported once more.
+// informerHas reports whether the informer has a claim, so that the manager is about to get it. If it does
+// not, the claim is deleted, or another event comes when it is created.
 func (m *Model) informerHas(at key) bool {
 	_, exists, err := m.changes.store.GetByKey(at.namespace + "/" + at.name)
 	return err == nil && exists
 }
 
-// checkAgain has a claim looked at the next time, too.
+// checkAgain keeps a claim for the next observation.
 func (m *Model) checkAgain(at key, c change) {
 	m.changes.mu.Lock()
 	defer m.changes.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 // observeClaims brings the ledger up to date.
 func (m *Model) observeClaims() error {
-	// Before all others: when one of these ceases to be in flight, it is listed.
+	// These come first: a claim that ceases to be in flight meanwhile is found in the list after that.
 	if err := m.observeUnlisted(); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (m *Model) observeUnlisted() error {
 	return nil
 }
 
-// observe looks at one claim that the manager has.
+// observe records what one claim of the manager holds now.
 func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	at := keyOf(claim)
 	known := m.claims[at]
@@ -63,22 +63,22 @@ func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	if known == nil {
 		return nil
 	}
-	// It may have been allocated for good between the list and the question.
+	// Between the list and GetPendingAllocation, the allocation may have been written.
 	latest, err := m.dra.ResourceClaims().Get(claim.Namespace, claim.Name)
 	if err != nil || latest.Status.Allocation == nil {
-		return m.forget(at) // a claim that is not found holds nothing, either
+		return m.forget(at) // a claim that does not exist holds nothing
 	}
 	return m.record(at, latest, m.allocated(latest, latest.Status.Allocation), false)
 }
 
-// upToDate reports whether the entry is what the claim says. Simulators change claims in
-// place, so that being the same object is not enough.
+// upToDate reports whether the entry agrees with the claim. The same pointer is not enough: simulators modify
+// claims in place.
 func (e *entry) upToDate(claim *resourceapi.ResourceClaim) bool {
 	return e.source == claim && !e.inFlight && e.inLedger.UID == claim.UID &&
 		sameResults(e.inLedger.Status.Allocation, claim.Status.Allocation)
 }
 
-// sameResults compares two lists of results without looking into what they share.
+// sameResults reports whether two allocations share one list of results. It does not compare the contents.
 func sameResults(a, b *resourceapi.AllocationResult) bool {
 	if a == nil || b == nil || len(a.Devices.Results) != len(b.Devices.Results) {
 		return false
@@ -86,7 +86,7 @@ func sameResults(a, b *resourceapi.AllocationResult) bool {
 	return len(a.Devices.Results) == 0 || &a.Devices.Results[0] == &b.Devices.Results[0]
 }
 
-// allocated is what the ledger is given of a claim. The list of results is shared.
+// allocated returns the claim object to put into the ledger. It shares the list of results.
 func (m *Model) allocated(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
 	if claim.Status.Allocation == allocation && m.claimsImmutable() {
 		return claim
@@ -98,11 +98,11 @@ func (m *Model) allocated(claim *resourceapi.ResourceClaim, allocation *resource
 	}
 }
 
-// record puts an allocated claim into the ledger, in stead of what was there before.
+// record puts an allocated claim into the ledger, and removes what the claim held before.
 func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, inFlight bool) error {
 	if known := m.claims[at]; known != nil {
 		if holdsSame(known.inLedger, allocated) {
-			// From now on it is compared with the list that the claim has now.
+			// The next observation compares with the claim's present list of results.
 			changed := known.source != source
 			known.source, known.inLedger, known.inFlight = source, allocated, inFlight
 			m.markListed(known)
@@ -127,7 +127,7 @@ func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, inF
 	return m.addToPartials(known)
 }
 
-// forget releases what a claim held, if it did.
+// forget removes a claim from the ledger, if it is there.
 func (m *Model) forget(at key) error {
 	known := m.claims[at]
 	if known == nil {
@@ -140,14 +140,14 @@ func (m *Model) forget(at key) error {
 	return errors.Join(m.removeFromPartials(known), m.ledger.Forget(known.inLedger))
 }
 
-// holdsSame compares only what devices are held. The rest of an allocated claim changes
-// often: who it is reserved for, and what drivers report.
+// holdsSame compares the devices that two claims hold. Other parts of an allocated claim change often:
+// consumers, and the status that drivers report.
 func holdsSame(a, b *resourceapi.ResourceClaim) bool {
 	return a.UID == b.UID && (sameResults(a.Status.Allocation, b.Status.Allocation) ||
 		slices.EqualFunc(a.Status.Allocation.Devices.Results, b.Status.Allocation.Devices.Results, takesSame))
 }
 
-// takesSame compares what a ledger reads of results.
+// takesSame compares the fields of results that a ledger reads.
 func takesSame(a, b resourceapi.DeviceRequestAllocationResult) bool {
 	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && a.Request == b.Request &&
 		ptr.Deref(a.AdminAccess, false) == ptr.Deref(b.AdminAccess, false) && ptr.Equal(a.ShareID, b.ShareID) &&

@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// seed is one for the life of the process, as Held is.
+// seed is the same for the life of the process. HeldHash is valid that long.
 var seed = maphash.MakeSeed()
 
-// hashOfHeld is a hash of which claim it is, and of all that takesSame compares.
+// hashOfHeld is a hash of the claim's UID, and of the fields that takesSame compares.
 func hashOfHeld(claim *resourceapi.ResourceClaim) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -22,49 +22,49 @@ type Model struct {
 
 	mu    sync.Mutex
 	index *pools.Index
-	// list are the slices of the last observation, nil if they may have been modified since.
+	// list is the list of slices of the last observation. Nil if their objects may be modified in place.
 	list   []*resourceapi.ResourceSlice
 	ledger *pools.Ledger // nil before the first observation
 	claims map[key]*entry
-	// heldHash is the sum of what the entries hold.
+	// heldHash is the sum of the entries' hashes.
 	heldHash uint64
-	// round counts lists of all claims. An entry of an earlier round is of a claim that is
-	// gone.
+	// round counts the lists of all claims. An entry of an earlier round belongs to a claim that no longer
+	// exists.
 	round uint64
-	// listedCount is how many claims that hold devices the present list has.
+	// listedCount is how many claims with devices are in the list of this round.
 	listedCount int
-	// seen are the objects of claims that were listed, with what they held. Nil: nothing.
+	// seen has the claim objects that were listed, with their entries. A nil entry is a claim without devices.
 	seen map[*resourceapi.ResourceClaim]*entry
-	// unlisted are claims in flight that the manager does not list.
+	// unlisted are claims in flight that exist in memory only, so that the manager does not list them.
 	unlisted map[types.UID]*resourceapi.ResourceClaim
-	// consumers finds entries by the pods that use them. It is made with the first of without, and nil before.
+	// consumers has the entries by the UIDs of their consumers. It is nil before the first call of Without.
 	consumers map[types.UID]map[*entry]struct{}
-	// partials are the ledgers of Without, the last asked for first.
+	// partials are the ledgers that Without returned, the last used first.
 	partials []*partial
 
 	changes changes
-	// observed names the last observation to a manager that tells what changed.
+	// observed identifies the last observation for ClaimChanges.ChangedSince.
 	observed any
 }
 
-// key is the namespace and name of a claim, or the UID alone of one that is not listed.
+// key is the namespace and name of a claim. A claim that is not listed has its UID as name.
 type key struct{ namespace, name string }
 
 func keyOf(claim *resourceapi.ResourceClaim) key { return key{claim.Namespace, claim.Name} }
 
 // entry is an allocated claim in the ledger.
 type entry struct {
-	// source is the object which the manager returned. What it says now may have changed. Nil
-	// once the claim holds nothing.
+	// source is the object that the manager returned. The manager may have modified it since. Nil once the
+	// claim holds nothing.
 	source *resourceapi.ResourceClaim
-	// inLedger is what the ledger was given. It has the allocation of that moment, and
-	// nobody changes it.
+	// inLedger is the object that the ledger got. It has the allocation of that moment, and nobody modifies
+	// it.
 	inLedger *resourceapi.ResourceClaim
 	inFlight bool
 	round    uint64
-	// heldHash is a hash of what ledgered holds.
+	// heldHash is the hash of inLedger.
 	heldHash uint64
-	// consumers are those by which the entry is found in Model.consumers.
+	// consumers are the UIDs under which the entry is in Model.consumers.
 	consumers []types.UID
 }
 
@@ -73,14 +73,14 @@ type View struct {
 	State *pools.State
 	// Claims is how many claims hold devices.
 	Claims int
-	// HeldHash is equal for observations in which the same claims hold the same devices, and almost certainly no others. It is a
-	// hash for use in this process.
+	// HeldHash is equal for observations in which the same claims hold the same devices. For others it
+	// differs almost certainly. It is valid in this process only.
 	HeldHash uint64
 	ledger   *pools.Ledger
 	model    *Model
 }
 
-// PoolsOf lists what a node reaches, nothing if its selectors cannot be evaluated.
+// PoolsOf lists the pools that a node reaches. It is empty if a node selector cannot be evaluated.
 func (v *View) PoolsOf(node *corev1.Node) iter.Seq[pools.PoolView] {
 	gathered, err := v.State.Snapshot().GatherPools(node)
 	if err != nil {
@@ -89,17 +89,17 @@ func (v *View) PoolsOf(node *corev1.Node) iter.Seq[pools.PoolView] {
 	return gathered.Pools()
 }
 
-// Branch returns a ledger for a what-if on the view.
+// Branch returns a copy of the ledger for a what-if. Changes do not affect the view.
 func (v *View) Branch() *pools.Ledger { return v.ledger.Branch() }
 
-// WithLedger is the view with what a ledger has in use, which began as a branch of it.
+// WithLedger returns the view with what is in use in another ledger, which has to be a changed Branch of the view.
 func (v *View) WithLedger(ledger *pools.Ledger) *View {
 	as := *v
 	as.State, as.ledger = ledger.State(), ledger.Branch()
 	return &as
 }
 
-// New returns a Model of what the manager knows.
+// New returns an empty Model of a manager. Observe fills it.
 func New(dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	return &Model{
 		dra:      dra,
@@ -110,16 +110,16 @@ func New(dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	}
 }
 
-// Pending tells of a claim whose allocation was signalled to the manager, and which is not
-// in the API server yet. The manager says when it is no longer in flight.
+// Pending adds a claim in flight that is not in the API server yet. The model removes it once the manager
+// says that it is no longer in flight.
 func (m *Model) Pending(claim *resourceapi.ResourceClaim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unlisted[claim.UID] = claim
 }
 
-// Observe returns the present state of the cluster. Errors are the manager's, or name a
-// claim that contradicts itself.
+// Observe returns the present state of devices and claims. Errors are those of the manager, or name a claim
+// whose allocation cannot be applied.
 func (m *Model) Observe() (*View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +134,7 @@ func (m *Model) Observe() (*View, error) {
 	return &View{State: m.ledger.State(), Claims: len(m.claims), HeldHash: m.heldHash, ledger: m.ledger.Branch(), model: m}, nil
 }
 
-// observeSlices looks at the list of slices. A list that stays as it is need not be read again.
+// observeSlices updates the index of devices. The manager of a simulator returns the same list while nothing changes.
 func (m *Model) observeSlices(list []*resourceapi.ResourceSlice) {
 	if len(list) > 0 && len(list) == len(m.list) && &list[0] == &m.list[0] {
 		return
@@ -145,7 +145,7 @@ func (m *Model) observeSlices(list []*resourceapi.ResourceSlice) {
 	}
 }
 
-// claimsImmutable reports whether the manager replaces what changes, and modifies nothing.
+// claimsImmutable reports whether the manager replaces changed objects, and modifies none in place.
 func (m *Model) claimsImmutable() bool {
 	_, replaces := m.dra.ResourceClaims().(ClaimChanges)
 	return replaces

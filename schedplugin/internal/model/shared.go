@@ -12,8 +12,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/shared"
 )
 
-// Shared returns the Model of a manager, the same for all that ask with the same gates: the
-// profiles of a scheduler see each other's claims in flight. It is kept until their contexts end.
+// Shared returns the Model of a manager, the same one for all calls with the same gates. So the profiles of a scheduler see
+// each other's claims in flight. The Model is dropped when the contexts of all callers have ended.
 func Shared(ctx context.Context, dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	return models.Of(ctx, identity{dra, gates}, func() *Model { return New(dra, gates) })
 }

@@ -13,30 +13,27 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// partial is a ledger without some of the claims. It follows the ledger of the model.
+// partial is a ledger that lacks some of the claims. It is updated together with the model's ledger.
 type partial struct {
 	id     any
 	ledger *pools.Ledger
-	// absent are the claims that it lacks.
+	// absent are the claims that the ledger lacks.
 	absent map[*entry]struct{}
-	// toCheck are the claims to ask about the next time. All others are as they were when
-	// they were asked about.
+	// toCheck are the claims for which Gone has to be called again. For all others its last answer holds.
 	toCheck map[*entry]struct{}
 }
 
-// maxPartials is how many of these ledgers are kept. Each costs as much for a claim that
-// changes as the model's own.
+// maxPartials is how many of these ledgers are kept. For each changed claim, updating one costs as much as
+// updating the model's own.
 const maxPartials = 4
 
-// Gone says of a claim that holds devices, as the manager has it, whether it is to be left
-// out. Lasting is that the answer stays the same until the claim changes, or one of its
-// consumers is reported to PodsChanged.
+// Gone reports whether a claim that holds devices is to be left out of a ledger. Lasting says that the answer
+// holds until the claim changes, or one of its consumers is passed to PodsChanged.
 type Gone func(claim *resourceapi.ResourceClaim) (gone, lasting bool)
 
-// Without returns a ledger as if some claims held nothing: those that are gone, but for those
-// to keep. The ledger of the last call with the same id is kept, and so are lasting answers:
-// a call costs what changed since. The state is that of the last observation. Nil stands for
-// all claims.
+// Without returns a ledger that lacks all claims for which gone is true, except those in keep. It returns nil
+// if no claim is lacking. The ledger is kept under id, and lasting answers too, so that the next call with
+// the same id costs only what changed since. The ledger has the state of the model's last observation.
 func (v *View) Without(id any, gone Gone, keep []*resourceapi.ResourceClaim) (*pools.Ledger, error) {
 	m := v.model
 	m.mu.Lock()
@@ -63,7 +60,7 @@ func (v *View) Without(id any, gone Gone, keep []*resourceapi.ResourceClaim) (*p
 	return ledger, nil
 }
 
-// PodsChanged reports pods that came, went or changed, by UID.
+// PodsChanged tells the model which pods were added, changed or removed, by UID.
 func (m *Model) PodsChanged(pods []types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,14 +74,14 @@ func (m *Model) PodsChanged(pods []types.UID) {
 	}
 }
 
-// recheck has a claim asked about once more.
+// recheck makes the next call of Without call Gone for a claim again.
 func (m *Model) recheck(known *entry) {
 	for _, p := range m.partials {
 		p.toCheck[known] = struct{}{}
 	}
 }
 
-// partial returns the ledger of an earlier call, brought up to date, or a new one.
+// partial returns the ledger with an id, brought up to date, or a new one.
 func (m *Model) partial(id any, gone Gone) (*partial, error) {
 	i := slices.IndexFunc(m.partials, func(p *partial) bool { return p.id == id })
 	if i < 0 {
@@ -95,7 +92,7 @@ func (m *Model) partial(id any, gone Gone) (*partial, error) {
 	return p, m.update(p, gone)
 }
 
-// newPartial starts with all claims, or with none if most are absent.
+// newPartial copies the model's ledger and removes the absent claims. If most are absent, it starts empty and adds the others.
 func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
 	p := &partial{id: id, ledger: m.ledger.Branch(), absent: make(map[*entry]struct{}), toCheck: make(map[*entry]struct{})}
 	for _, known := range m.claims {
@@ -138,7 +135,7 @@ func (p *partial) lacks(known *entry) bool {
 	return absent
 }
 
-// ask asks about a claim, and notes whether that has to be done again.
+// ask calls Gone for a claim, and remembers whether the answer lasts.
 func (p *partial) ask(known *entry, gone Gone) bool {
 	absent, lasting := gone(known.source)
 	if lasting {
@@ -149,8 +146,7 @@ func (p *partial) ask(known *entry, gone Gone) bool {
 	return absent
 }
 
-// update brings a ledger up to date of which claims are gone. Where claims change unnoticed, it
-// asks about all of them.
+// update brings a ledger up to date. If no events report which claims changed, it calls Gone for all.
 func (m *Model) update(p *partial, gone Gone) error {
 	if !m.changes.complete() {
 		for _, known := range m.claims {
@@ -175,7 +171,7 @@ func (m *Model) update(p *partial, gone Gone) error {
 	return nil
 }
 
-// addToPartials adds a claim to all these ledgers.
+// addToPartials adds a claim to all partial ledgers.
 func (m *Model) addToPartials(known *entry) error {
 	for _, p := range m.partials {
 		if err := p.ledger.Assume(known.inLedger); err != nil {
@@ -200,10 +196,10 @@ func (m *Model) removeFromPartials(known *entry) error {
 	return nil
 }
 
-// indexConsumers notes who uses a claim, as its source says, and has it asked about.
+// indexConsumers adds a claim to the index by consumers, and has Gone called for it.
 func (m *Model) indexConsumers(known *entry) {
 	if m.consumers == nil {
-		return // nobody asks yet
+		return // Without was not called yet
 	}
 	known.consumers = consumersOf(known.source)
 	for _, pod := range known.consumers {
@@ -225,8 +221,7 @@ func (m *Model) unindexConsumers(known *entry) {
 	known.consumers = nil
 }
 
-// consumersOf are the pods that decide whether a claim is needed: those it is reserved for, or
-// else its owner.
+// consumersOf returns the pods that need a claim: its consumers, or else its owner.
 func consumersOf(claim *resourceapi.ResourceClaim) []types.UID {
 	var pods []types.UID
 	for i := range claim.Status.ReservedFor {
