@@ -21,28 +21,28 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Claim is one of a pod.
+// Claim is a claim of the pod.
 type Claim struct {
-	// Name is what the pod calls it.
+	// Name is the name in the pod's spec.
 	Name string
-	// Object is the claim. What it has in status.reservedFor are other pods, empty if the pod may use it.
+	// Object is the claim. Its status.reservedFor has only other pods than this one. It is empty if the claim is reserved for this pod.
 	Object *resourceapi.ResourceClaim
-	// Allocation is the one that it has, nil if it gets one on each node.
+	// Allocation is the claim's allocation. Nil if it differs from node to node.
 	Allocation *resourceapi.AllocationResult
 }
 
-// Accounts are those of one pod in one scheduling cycle. They are safe for concurrent use.
+// Accounts is what the in-tree plugin computes for one pod in one scheduling cycle. It is safe for concurrent use.
 type Accounts struct {
 	mu     sync.Mutex
 	pod    *corev1.Pod
 	claims []Claim
 	view   *view
 	plugin *dynamicresources.DynamicResources
-	// state has the state of the plugin.
+	// state has the cycle state of the in-tree plugin.
 	state fwk.CycleState
 }
 
-// Open begins accounts for a pod. The snapshot has the devices of claims that are allocated.
+// Open starts the accounts of a pod with its allocated claims. The snapshot has their devices.
 func Open(ctx context.Context, of fwk.Handle, features feature.Features, snapshot *pools.Snapshot, pod *corev1.Pod, claims []Claim) (*Accounts, *fwk.Status) {
 	a := &Accounts{pod: pod, claims: claims, state: framework.NewCycleState(), view: &view{
 		SharedDRAManager: of.SharedDRAManager(), tracker: tracker{claims: make(map[string]*resourceapi.ResourceClaim)},
@@ -50,7 +50,7 @@ func Open(ctx context.Context, of fwk.Handle, features feature.Features, snapsho
 	var allocated []*resourceapi.AllocationResult
 	for _, claim := range claims {
 		object := &resourceapi.ResourceClaim{ObjectMeta: claim.Object.ObjectMeta}
-		// Where it is available was looked at already, and what its devices wait for.
+		// Node selector and binding conditions are left out: Filter checked them already.
 		object.Status.ReservedFor, object.Status.Allocation = claim.Object.Status.ReservedFor, &resourceapi.AllocationResult{}
 		if claim.Allocation != nil {
 			allocated = append(allocated, claim.Allocation)
@@ -76,8 +76,8 @@ func Open(ctx context.Context, of fwk.Handle, features feature.Features, snapsho
 	return a, nil
 }
 
-// Check says whether a node has what the pod requests, its devices included. Allocations are those of the claims that
-// have none yet, by UID, and slices those of the devices of all claims.
+// Check reports whether a node has what the pod requests and its devices take. Allocations are those of the
+// claims without one, by UID. Slices are those of the devices of all claims.
 func (a *Accounts) Check(ctx context.Context, nodeInfo fwk.NodeInfo, allocations map[types.UID]*resourceapi.AllocationResult, slices []*resourceapi.ResourceSlice) *fwk.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *Accounts) Check(ctx context.Context, nodeInfo fwk.NodeInfo, allocations
 	return a.plugin.Filter(ctx, a.state, withClaims(a.pod, a.claims), nodeInfo)
 }
 
-// Publish has the scheduler find the accounts in the state of a cycle.
+// Publish copies the accounts into a cycle state, where the scheduler reads them.
 func (a *Accounts) Publish(state fwk.CycleState) error {
 	data, err := a.state.Read(dynamicresources.Name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *Accounts) Publish(state fwk.CycleState) error {
 	return nil
 }
 
-// SlicesOf are those of the pools of devices, if one of the devices stands for resources of its node, else none.
+// SlicesOf returns the slices of the devices' pools. It is nil if no device stands for resources of its node.
 func SlicesOf(snapshot *pools.Snapshot, allocations []*resourceapi.AllocationResult) []*resourceapi.ResourceSlice {
 	var slices []*resourceapi.ResourceSlice
 	found, seen := false, make(map[pools.PoolID]bool)

@@ -21,8 +21,8 @@ import (
 
 var errDiffers = errors.New("what the scheduler accounts for differs from what the devices take of the node")
 
-// Record writes what the devices of an assumed pod take of its node into the status of the pod. It reports whether
-// there is anything.
+// Record writes into the pod's status what the devices of an assumed pod take of its node. It reports whether
+// they take anything.
 func Record(ctx context.Context, client kubernetes.Interface, state fwk.CycleState, pod *corev1.Pod, node string) (bool, error) {
 	taken := dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(klog.FromContext(ctx), state, node)
 	if !equality.Semantic.DeepEqual(taken, pod.Status.NodeAllocatableResourceClaimStatuses) {
@@ -39,7 +39,7 @@ func Record(ctx context.Context, client kubernetes.Interface, state fwk.CycleSta
 	return true, nil
 }
 
-// Clear takes back what Record wrote. The UID keeps a pod of the same name from being changed.
+// Clear removes what Record wrote. The UID in the patch protects a new pod of the same name.
 func Clear(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"nodeAllocatableResourceClaimStatuses":[]}}`, pod.UID)
 	if _, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {

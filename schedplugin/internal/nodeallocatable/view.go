@@ -13,8 +13,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// handle is what the in-tree plugin has of the scheduler: a view of claims and slices, and an informer factory that
-// is never started, as the plugin would leave an index in that of the scheduler.
+// handle is the framework handle that the in-tree plugin gets: with a view of claims and slices. Its informer
+// factory is never started, so that the plugin adds no index to the scheduler's informers.
 type handle struct {
 	fwk.Handle
 	view         *view
@@ -24,7 +24,7 @@ type handle struct {
 func (h *handle) SharedDRAManager() fwk.SharedDRAManager                 { return h.view }
 func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.neverStarted }
 
-// view has the claims of one pod, and the slices of the pools that their devices are from.
+// view has the claims of one pod, and the slices of their devices' pools.
 type view struct {
 	fwk.SharedDRAManager
 	tracker
@@ -53,7 +53,7 @@ func (t tracker) Get(namespace, name string) (*resourceapi.ResourceClaim, error)
 
 var errUnknown = errors.New("is not one of the pod")
 
-// withClaims is the pod with a reference by name to each claim.
+// withClaims returns the pod with a reference by name to each claim.
 func withClaims(pod *corev1.Pod, claims []Claim) *corev1.Pod {
 	as := *pod
 	as.Spec.ResourceClaims = make([]corev1.PodResourceClaim, len(claims))
