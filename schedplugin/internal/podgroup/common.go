@@ -18,16 +18,16 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// A group of which the devices have something in common is planned in its first attempt, and gets nothing without a plan: one pod
-// after the other would have devices of any value.
+// A PodGroup may ask that the devices of all its pods have an attribute in common. Such a group is planned in its first
+// attempt, and gets no devices without a plan: pods scheduled one by one would get devices with any values.
 
-// What is said of the pods of such a group that has no plan.
+// Reasons for pods of such a group that has no plan.
 const (
 	nothingInCommon = "the pods of the group get no devices that have in common what the group asks for"
 	maybeInCommon   = "not decided: the pods of the group may get devices that have in common what the group asks for, the search was given up"
 )
 
-// whyNoCommonDevices says why pods of a group get no devices although their own claims may fit, nothing if they may have them.
+// whyNoCommonDevices says why pods of a group get no devices although their own claims may fit. It is empty if they may get them.
 func (a *attempt) whyNoCommonDevices() string {
 	switch {
 	case a.common.IsZero():
@@ -38,15 +38,15 @@ func (a *attempt) whyNoCommonDevices() string {
 	return nothingInCommon
 }
 
-// errNoGang is why constraints across pods cannot be met.
+// errNoGang is the reason why a constraint across pods is refused.
 const errNoGang = "annotation " + extension.Annotation + ": the PodGroup has no gang policy, so its pods are not placed together"
 
-// readCommon finds out what the devices of a group have in common, and which claims the pods have that are placed.
+// readCommon reads from the group's annotation what the devices of its pods must have in common, and collects the allocated claims of its pods.
 func (g *Groups) readCommon(ctx context.Context, cycle *Cycle, name types.NamespacedName) {
 	a := cycle.attempt
 	object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
 	if err != nil {
-		return // there is no plan for it
+		return // the group does not exist any more
 	}
 	setInvalid := func(why string) {
 		a.invalid, cycle.invalid, cycle.invalidReason = why, object, why
@@ -74,8 +74,8 @@ func (g *Groups) readCommon(ctx context.Context, cycle *Cycle, name types.Namesp
 	a.group = g.ensurePlannedGroup(name, object.UID)
 }
 
-// claimsOfGroup lists the claims of all pods of a group, with allocations that are in flight. It is not complete if some are not
-// known yet.
+// claimsOfGroup lists the claims of all pods of a group, with pending allocations. Complete is false if some
+// claims do not exist yet.
 func (g *Groups) claimsOfGroup(logger klog.Logger, name types.NamespacedName) (claims []*resourceapi.ResourceClaim, complete bool) {
 	live, err := g.Handle.PodGroupManager().PodGroupStates().Get(name.Namespace, name.Name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (g *Groups) claimsOfGroup(logger klog.Logger, name types.NamespacedName) (c
 	return claims, complete
 }
 
-// extendedOf is the claim for the extended resources of a pod that is placed.
+// extendedOf returns the claim for the extended resources of a pod that is bound.
 func (g *Groups) extendedOf(pod *corev1.Pod) []*claimstate.Claim {
 	status := pod.Status.ExtendedResourceClaimStatus
 	if status == nil {
@@ -116,12 +116,12 @@ func (g *Groups) extendedOf(pod *corev1.Pod) []*claimstate.Claim {
 	}
 	object, err := g.Source.DRA.ResourceClaims().Get(pod.Namespace, status.ResourceClaimName)
 	if err != nil {
-		return nil // it has gone, and so will the pod
+		return nil // the claim is deleted, as its pod will be
 	}
 	return []*claimstate.Claim{{Object: object, Extended: true}}
 }
 
-// inDomain names the values that the devices of a plan have in common.
+// inDomain lists the values that the devices of a plan have in common.
 func inDomain(domains []gang.Domain) string {
 	if len(domains) == 0 {
 		return ""

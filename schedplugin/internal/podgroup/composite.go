@@ -10,15 +10,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Gang is one of the groups in a composite one, and the cycle in which it was tried last.
+// Gang is a group of a composite group, and its last cycle.
 type Gang struct {
 	Group fwk.PodGroupInfo
 	Cycle *Cycle
 }
 
-// PlanEach has the groups of a composite one planned from now on, and tries that if they were not. It returns the nominations for the next
-// attempt, which follows the plans, or else the groups of which a pod was tried. The framework places the groups one after the
-// other, and so each is planned in what those before it have left: nothing reconsiders their devices.
+// PlanEach plans each group of a composite group from now on. If some were not planned before, it has the framework schedule
+// them by their plans. If that works it returns the nominations for the next attempt, else the groups that were tried. The
+// framework places one group after the other. So each plan only uses what the groups before it left.
 func (g *Groups) PlanEach(ctx context.Context, composite fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, []Gang) {
 	groups, planned, added := gangsOf(composite), []*plannedGroup(nil), false
 	for _, group := range groups {
@@ -42,7 +42,7 @@ func (g *Groups) PlanEach(ctx context.Context, composite fwk.PodGroupInfo, sched
 	return nil, tried
 }
 
-// gangsOf lists the groups in a composite one of which enough pods start together, or none.
+// gangsOf lists the groups with a gang policy in a composite group.
 func gangsOf(group fwk.PodGroupInfo) []fwk.PodGroupInfo {
 	if object := group.GetPodGroup(); object != nil {
 		if object.Spec.SchedulingPolicy.Gang == nil || len(group.GetUnscheduledPods()) == 0 {
@@ -57,7 +57,7 @@ func gangsOf(group fwk.PodGroupInfo) []fwk.PodGroupInfo {
 	return list
 }
 
-// Outlooks says how many pods of each group get devices together. It is false if that is known of none.
+// Outlooks lists how many pods of each group get devices together. Known is false if that is known of no group.
 func Outlooks(gangs []Gang) (said string, known bool) {
 	var parts []string
 	for _, gang := range gangs {

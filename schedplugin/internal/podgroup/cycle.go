@@ -27,81 +27,80 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
-// Hooks are what planning needs of the extension points.
+// Hooks are functions and values of the plugin that planning needs.
 type Hooks struct {
 	Handle     fwk.Handle
 	Source     claimstate.Source
 	Preemption *preempt.Preemption
-	// Allocators are asked what would be, by how often the limits of a search are raised. Budget is that of the first one.
+	// Allocators are those for what-ifs, by budget level. Budget is that of the first one.
 	Allocators []*allocator.Allocator
 	Budget     int64
-	// BudgetLevel is how often the limits are raised for a pod.
+	// BudgetLevel is how many times the limits of searches were raised for a pod.
 	BudgetLevel func(types.UID) int
-	// Nodes are those on which the pods of a group are being tried, of all nodes.
+	// Nodes returns those of all nodes that belong to the placement being tried.
 	Nodes func(all []fwk.NodeInfo) []fwk.NodeInfo
-	// Collect returns the claims of a pod, and its extended resources that devices can serve. It is false if the pod has to wait.
+	// Collect returns the claims of a pod, and its extended resources if devices can provide any. It is false if the pod has to wait.
 	Collect func(klog.Logger, *corev1.Pod, *Cycle) ([]*claimstate.Claim, []corev1.ResourceName, bool)
-	// Usable reports whether a node can use what is allocated for claims.
+	// Usable reports whether a node can use the existing allocations of claims.
 	Usable func([]*claimstate.Claim, *corev1.Node) bool
-	// DryRun returns the claims of a pod with the devices that they would get on a node, nil if there are none.
+	// DryRun returns the claims of a pod with the devices that they would get on a node, nil if they cannot be allocated.
 	DryRun func(context.Context, *pools.State, *Member, fwk.NodeInfo) []*resourceapi.ResourceClaim
 }
 
-// Groups knows what is the same for all groups of a profile. It is safe for concurrent use.
+// Groups plans PodGroups, for one scheduler profile. It is safe for concurrent use.
 type Groups struct {
 	Hooks
 	plannedGroups *lru.Cache
 }
 
-// New returns Groups of which none is to be planned.
+// New returns Groups without any planned group.
 func New(hooks Hooks) *Groups { return &Groups{hooks, lru.New(maxPlannedGroups)} }
 
-// Cycle is what the pods of a PodGroup share while the group is being scheduled. The framework uses it from one goroutine at a
-// time. A nil Cycle is that of a group of which no pod was tried, or of a pod by itself.
+// Cycle is the cycle state of a PodGroup: what its pods share while the group is being scheduled. The framework uses it from
+// one goroutine at a time. A nil Cycle stands for a group of which no pod was tried, or a pod without a group.
 type Cycle struct {
-	// reserved has, by claim, the pods for which Reserve took or shared an allocation that
-	// is still in flight.
+	// reserved has for each claim in flight the pods that reserved it.
 	reserved map[types.UID]sets.Set[types.UID]
 	members  map[types.NamespacedName]*Member
 	// undecided is set once a search for one of the pods was given up.
 	undecided atomic.Bool
-	// attempt is the last one, or the one that goes on, and the last of attempts.
+	// attempt is the current or last attempt, and the last element of attempts.
 	attempt  *attempt
 	attempts []*attempt
-	// invalid is set if what the devices of all pods are to have in common cannot be understood. Why says so.
+	// invalid is the group if its annotation is invalid, and invalidReason says why. Nil if the annotation is valid.
 	invalid       *schedulingapi.PodGroup
 	invalidReason string
 }
 
-// attempt is what the pods of one PodGroup share in one placement: a set of nodes, all of them for a group without topology
-// constraints. The groups of a composite group have an attempt each.
+// attempt is what the pods of one PodGroup share in one placement. A placement is a set of nodes: all nodes
+// for a group without topology constraints. Each group of a composite group has an attempt of its own.
 type attempt struct {
 	placement fwk.PlacementCycleState
 	members   map[types.NamespacedName]*Member
-	// nodes are those of the placement, once first is set.
+	// nodes are those of the placement. They are set together with first.
 	nodes []fwk.NodeInfo
-	// first is the first of the pods that needs devices. Mark is set if the group is to be planned, and plan if it was.
+	// first is the first pod that needs devices. Group is set if the group is to be planned, and plan if a search was made.
 	first *Member
 	group *plannedGroup
 	plan  *plan
-	// outlook is what is said of the placement if there is no plan.
+	// outlook says how many pods get devices together, if there is no plan for all.
 	outlook outlook
-	// common is what the devices of all pods have in common, held the allocated claims of those that have a place. Wrong says
-	// what cannot be understood of that.
+	// common is what the devices of all pods must have in common, held the allocated claims of the group's
+	// pods. Invalid says what is wrong with the group's annotation.
 	common  extension.Group
 	held    []*resourceapi.ResourceClaim
 	invalid string
 }
 
-// State is what the extension points know of a pod that is scheduled as part of a group.
+// State is the cycle state of a pod that is scheduled as part of a group.
 type State interface {
 	// Preemption is nil if nothing has to be allocated.
 	Preemption() *preempt.Cycle
-	// Refusals are why nodes do not have the devices.
+	// Refusals lists for which reasons nodes were refused.
 	Refusals() []*refusal.Refusal
 }
 
-// Member is a pod that is scheduled as part of a group, in one attempt. A nil Member is a pod that is scheduled by itself.
+// Member is a pod that is scheduled as part of a group, in one attempt. A nil Member is a pod without a group.
 type Member struct {
 	Pod   *corev1.Pod
 	State State
@@ -109,9 +108,9 @@ type Member struct {
 	groups  *Groups
 	cycle   *Cycle
 	attempt *attempt
-	// node is the one that was found for the pod, also if the group could not be placed.
+	// node is the node that was found for the pod, even if the group as a whole could not be placed.
 	node string
-	// place is what the pod has to take for its group to get devices. Nil is any.
+	// place is the pod's node and devices in the plan. Nil if the pod may go anywhere.
 	place *place
 }
 
@@ -127,7 +126,7 @@ func newCycle() *Cycle {
 
 const stateKey fwk.StateKey = "Dray"
 
-// Of returns the cycle of a group, nil if there is none.
+// Of returns the Cycle of a group from its cycle state, nil if there is none.
 func Of(state fwk.PodGroupCycleState) (*Cycle, error) {
 	if state == nil {
 		return nil, nil
@@ -146,7 +145,7 @@ func Of(state fwk.PodGroupCycleState) (*Cycle, error) {
 	return cycle, nil
 }
 
-// Join makes what is known of a pod known to its group. It returns nil if the pod is not scheduled as part of one.
+// Join adds a pod to the Cycle of its group. It returns nil if the pod is not scheduled as part of a group.
 func (g *Groups) Join(state fwk.CycleState, pod *corev1.Pod, known State) (*Member, error) {
 	groupState := state.GetPodGroupSchedulingCycle()
 	if groupState == nil {
@@ -173,7 +172,7 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// groupName is the name of a pod's group, false if it has none.
+// groupName returns the name of a pod's group, false if it has none.
 func groupName(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return types.NamespacedName{}, false
@@ -181,7 +180,7 @@ func groupName(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: *pod.Spec.SchedulingGroup.PodGroupName}, true
 }
 
-// Member returns what is known of a pod of the group, nil if the pod was not tried.
+// Member returns the latest Member for a pod, nil if the pod was not tried.
 func (c *Cycle) Member(pod *corev1.Pod) *Member {
 	if c == nil {
 		return nil
@@ -189,7 +188,7 @@ func (c *Cycle) Member(pod *corev1.Pod) *Member {
 	return c.members[nameOf(pod)]
 }
 
-// Refusals are why nodes do not have devices for a pod, in all attempts.
+// Refusals lists for which reasons nodes were refused for a pod, in all attempts.
 func (c *Cycle) Refusals(pod *corev1.Pod) []*refusal.Refusal {
 	var list []*refusal.Refusal
 	for _, a := range c.attempts {
@@ -203,7 +202,7 @@ func (c *Cycle) Refusals(pod *corev1.Pod) []*refusal.Refusal {
 // Undecided reports whether a search for one of the pods was given up.
 func (c *Cycle) Undecided() bool { return c != nil && c.undecided.Load() }
 
-// Invalid returns the group if what it asks for cannot be understood, and why, else nil.
+// Invalid returns the group if its annotation is invalid, with the reason, else nil.
 func (c *Cycle) Invalid() (*schedulingapi.PodGroup, string) {
 	if c == nil {
 		return nil, ""
@@ -211,12 +210,12 @@ func (c *Cycle) Invalid() (*schedulingapi.PodGroup, string) {
 	return c.invalid, c.invalidReason
 }
 
-// Shares reports whether a claim is in flight on behalf of pods of the group.
+// Shares reports whether a pod of the group has the claim in flight.
 func (c *Cycle) Shares(claim types.UID) bool {
 	return c != nil && c.reserved[claim] != nil
 }
 
-// Others are the pods of the group, but for one, for which a claim is in flight.
+// Others lists the pods of the group, except one, that have a claim in flight.
 func (c *Cycle) Others(claim, but types.UID) []resourceapi.ResourceClaimConsumerReference {
 	if c == nil {
 		return nil
@@ -230,7 +229,7 @@ func (c *Cycle) Others(claim, but types.UID) []resourceapi.ResourceClaimConsumer
 	return list
 }
 
-// Reserve notes that a pod has a claim in flight.
+// Reserve records that a pod has a claim in flight.
 func (c *Cycle) Reserve(claim, pod types.UID) {
 	if c == nil {
 		return
@@ -241,14 +240,14 @@ func (c *Cycle) Reserve(claim, pod types.UID) {
 	c.reserved[claim].Insert(pod)
 }
 
-// EndedInFlight notes that a claim is no longer in flight.
+// EndedInFlight records that a claim is no longer in flight.
 func (c *Cycle) EndedInFlight(claim types.UID) {
 	if c != nil {
 		delete(c.reserved, claim)
 	}
 }
 
-// attemptsWithDevices are the attempts in which a pod needed devices.
+// attemptsWithDevices yields the attempts in which a pod needed devices.
 func (c *Cycle) attemptsWithDevices() iter.Seq[*attempt] {
 	return func(yield func(*attempt) bool) {
 		if c == nil {
@@ -262,7 +261,7 @@ func (c *Cycle) attemptsWithDevices() iter.Seq[*attempt] {
 	}
 }
 
-// anyAttempt reports whether something holds of an attempt in which a pod needed devices.
+// anyAttempt reports whether one of attemptsWithDevices fulfils the predicate.
 func (c *Cycle) anyAttempt(holds func(*attempt) bool) bool {
 	for a := range c.attemptsWithDevices() {
 		if holds(a) {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// stateKeyOf is equal for attempts that see the same devices in use and the same room on the same nodes. It is 0 for a what-if.
+// stateKeyOf hashes all that decides whether there is a plan: devices in use, nodes, and what pods ask for. It is 0 in a what-if.
 func (g *Groups) stateKeyOf(a *attempt) uint64 {
 	preemption, common := a.first.State.Preemption(), a.common
 	view := preemption.View()
@@ -24,12 +24,12 @@ func (g *Groups) stateKeyOf(a *attempt) uint64 {
 			_, _ = h.Write([]byte(text))
 			_, _ = h.Write([]byte{0})
 		}
-		sum += h.Sum64() // in any order
+		sum += h.Sum64() // addition does not depend on the order
 	}
 	if !common.IsZero() {
 		add("common", fmt.Sprintf("%+v", common))
 	}
-	// What is in use is that of the view: the manager may know more by now. Of claims, it also matters which pods share them.
+	// Devices in use are taken from the view, as the manager may be ahead of it. Consumers of claims are taken from the manager.
 	add("held", strconv.FormatUint(view.HeldHash, 16))
 	for _, claim := range claims {
 		if claim.Status.Allocation != nil {
@@ -50,8 +50,8 @@ func (g *Groups) stateKeyOf(a *attempt) uint64 {
 	return max(1, sum)
 }
 
-// addAsked adds what the pods of a group ask for: which pods there are, how many have to start, and what the classes are. The spec of a
-// claim does not change.
+// addAsked adds what the pods of a group ask for: its pods, how many must start, and the DeviceClasses. The
+// specs of claims are immutable.
 func (g *Groups) addAsked(a *attempt, add func(texts ...string)) {
 	if classes, err := g.Source.DRA.DeviceClasses().List(); err == nil {
 		for _, class := range classes {

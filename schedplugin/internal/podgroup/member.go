@@ -19,15 +19,15 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// place is that of a pod in a plan.
+// place is where a plan puts a pod: its node and devices.
 type place struct {
 	node string
-	// claims are the allocations by claim, extended that of the claim for extended resources.
+	// claims are the planned allocations by the UIDs of claims, extended is that of the claim for extended resources.
 	claims   map[types.UID]*resourceapi.AllocationResult
 	extended *resourceapi.AllocationResult
 }
 
-// Cycle is that of the group.
+// Cycle returns the Cycle of the pod's group.
 func (m *Member) Cycle() *Cycle {
 	if m == nil {
 		return nil
@@ -35,18 +35,18 @@ func (m *Member) Cycle() *Cycle {
 	return m.cycle
 }
 
-// Undecided is set once a search for one of the pods of the group was given up.
+// Undecided returns the flag that is set once a search for a pod of the group was given up.
 func (m *Member) Undecided() *atomic.Bool { return &m.cycle.undecided }
 
-// giveUp records that it is not known whether there are devices.
+// giveUp records that the search for a plan was given up.
 func (m *Member) giveUp() {
 	if !m.State.Preemption().GiveUp() {
 		m.cycle.undecided.Store(true)
 	}
 }
 
-// Plan looks for a plan at the first pod of an attempt that needs devices, if the group did not get them before. It says why a
-// pod has to wait for which there is no place in the plan, and whether that is for good. The nodes are all there are.
+// Plan searches a plan when called for the first pod of an attempt that needs devices, if the group is to be planned. It
+// returns why the pod has to wait if the plan leaves it out, and the status code. Nodes are all nodes of the cluster.
 func (m *Member) Plan(ctx context.Context, nodes []fwk.NodeInfo) (string, fwk.Code) {
 	if m == nil || m.State.Preemption() == nil {
 		return "", fwk.Success
@@ -68,7 +68,7 @@ func (m *Member) Plan(ctx context.Context, nodes []fwk.NodeInfo) (string, fwk.Co
 	return "", fwk.Success
 }
 
-// Node is the one that the plan has for the pod, empty without a plan.
+// Node returns the pod's node in the plan, empty without a plan.
 func (m *Member) Node() string {
 	if m == nil || m.place == nil {
 		return ""
@@ -76,13 +76,13 @@ func (m *Member) Node() string {
 	return m.place.node
 }
 
-// InPlanWith reports whether the pod has a place in a plan, and another pod has one in the same plan.
+// InPlanWith reports whether this pod and another one are in the same plan.
 func (m *Member) InPlanWith(other *corev1.Pod) bool {
 	return m != nil && m.place != nil && m.attempt.plan.places[nameOf(other)] != nil
 }
 
-// WhyNotOn says why a pod of a planned group does not go to a node, nothing if it does. Claims are those of the pod, and usage is what it finds
-// in use.
+// WhyNotOn says why a pod of a planned group must not go to a node. It is empty if the pod may. Claims are
+// those of the pod, and usage is what the pod sees in use.
 func (m *Member) WhyNotOn(node string, claims []*claimstate.Claim, usage func() *pools.State) string {
 	switch {
 	case m == nil:
@@ -97,8 +97,8 @@ func (m *Member) WhyNotOn(node string, claims []*claimstate.Claim, usage func() 
 	return ""
 }
 
-// devicesFree reports whether the devices of a plan can still be had, as the pod sees it: a pod that preemption puts back is spared only
-// if the plan does without its devices.
+// devicesFree reports whether the planned devices are still free, as the pod sees it. In preemption for a
+// group, victims are put back one by one: a victim is kept only if the plan does not need its devices.
 func (l *place) devicesFree(claims []*claimstate.Claim, state *pools.State) bool {
 	for _, claim := range claims {
 		allocation := l.of(claim)
@@ -113,7 +113,7 @@ func (l *place) devicesFree(claims []*claimstate.Claim, state *pools.State) bool
 			if !obtainable(state, result) {
 				return false
 			}
-			alone := &resourceapi.ResourceClaim{ // several may draw on one counter
+			alone := &resourceapi.ResourceClaim{ // several devices may consume the same counters
 				ObjectMeta: metav1.ObjectMeta{Namespace: claim.Object.Namespace, Name: result.Device, UID: claim.Object.UID + types.UID(result.Pool)},
 				Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{
 					Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{*result}},
@@ -128,7 +128,7 @@ func (l *place) devicesFree(claims []*claimstate.Claim, state *pools.State) bool
 	return true
 }
 
-// obtainable reports whether a device is there and nobody has it.
+// obtainable reports whether a device exists and is free.
 func obtainable(state *pools.State, result *resourceapi.DeviceRequestAllocationResult) bool {
 	pool, found := state.Snapshot().Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
 	if !found {
@@ -143,7 +143,7 @@ func obtainable(state *pools.State, result *resourceapi.DeviceRequestAllocationR
 	return false
 }
 
-// of returns what is planned for a claim, nil if that is nothing.
+// of returns the planned allocation of a claim, nil if there is none.
 func (l *place) of(claim *claimstate.Claim) *resourceapi.AllocationResult {
 	if claim.Extended {
 		return l.extended
@@ -151,7 +151,7 @@ func (l *place) of(claim *claimstate.Claim) *resourceapi.AllocationResult {
 	return l.claims[claim.Object.UID]
 }
 
-// hasShares reports whether shares of devices are planned, of which it is not known whether they are left in a what-if.
+// hasShares reports whether the plan has shares of devices. In a what-if, it is unknown whether their capacity is still free.
 func (l *place) hasShares() bool {
 	for _, allocation := range append(slices.Collect(maps.Values(l.claims)), l.extended) {
 		if allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.ShareID != nil }) {
@@ -161,8 +161,8 @@ func (l *place) hasShares() bool {
 	return false
 }
 
-// Planned are the planned allocations of claims, in order. It is false if there is no plan for one of them, or if it is not known
-// whether the devices are left: of shares, if that is asked of what would be without pods.
+// Planned returns the planned allocations of claims, in order. It is false if a claim has none, or in a
+// what-if with shares of devices, as it is unknown whether their capacity is still free.
 func (m *Member) Planned(claims []*claimstate.Claim, supposed bool) ([]resourceapi.AllocationResult, bool) {
 	if m == nil || m.place == nil || supposed && m.place.hasShares() {
 		return nil, false
@@ -178,7 +178,7 @@ func (m *Member) Planned(claims []*claimstate.Claim, supposed bool) ([]resourcea
 	return list, true
 }
 
-// Placed notes the node that was found for the pod.
+// Placed records the node that was found for the pod.
 func (m *Member) Placed(node string) {
 	if m != nil {
 		m.node = node

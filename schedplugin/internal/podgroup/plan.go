@@ -26,23 +26,23 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
-// plan is what was found for the pods of a group at once.
+// plan is the result of a search for the pods of a group together.
 type plan struct {
 	*gang.Result
 	places map[types.NamespacedName]*place
-	// order are the pods of the plan, in the order in which they are scheduled.
+	// order lists the pods of the plan in the order in which they are scheduled.
 	order []types.NamespacedName
 }
 
-// mustFollowPlan reports whether pods have to take the places of a plan.
+// mustFollowPlan reports whether Filter admits only the planned nodes.
 func (a *attempt) mustFollowPlan() bool {
 	return a.hasPlan() && (!a.plan.OneByOne || a.group.forcePlan || !a.common.IsZero())
 }
 
-// hasPlan reports whether there is a plan.
+// hasPlan reports whether a plan was found.
 func (a *attempt) hasPlan() bool { return a.plan != nil && a.plan.Verdict == allocator.Satisfiable }
 
-// planFirst looks for a plan at the first pod of an attempt that needs devices, if its group is to be planned.
+// planFirst searches a plan at the first pod of an attempt that needs devices, if its group is to be planned.
 func (g *Groups) planFirst(ctx context.Context, m *Member) {
 	a := m.attempt
 	name, grouped := groupName(m.Pod)
@@ -60,8 +60,8 @@ func (g *Groups) planFirst(ctx context.Context, m *Member) {
 	a.plan = g.plan(ctx, m.cycle, a, m.State.Preemption().View().State)
 }
 
-// plan asks for places for all pods of a group that wait, in a state: that of the first pod, or one that will be. It returns nil if the group
-// cannot be planned, or nothing changed since there was no plan.
+// plan searches places for all waiting pods of a group. State is what is in use: that of the first pod, or a
+// later one. It returns nil if the group cannot be planned, or if there was no plan in an equal state.
 func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pools.State) *plan {
 	logger := klog.FromContext(ctx)
 	known, name := a.group, a.group.name
@@ -114,7 +114,7 @@ func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pool
 	return found
 }
 
-// shortfall says what the pods of a group without a plan compete for, and what would have to change.
+// shortfall explains which pods compete for what, and what would have to change.
 func shortfall(ctx context.Context, q gang.Question, r *gang.Result, pods []*waitingPod) string {
 	found, err := gang.Explain(ctx, q, r, false)
 	if err != nil || found == nil {
@@ -124,25 +124,25 @@ func shortfall(ctx context.Context, q gang.Question, r *gang.Result, pods []*wai
 	return strings.Join(append([]string{""}, sentences...), "; ")
 }
 
-// waitingPod is a pod of a group that waits for devices.
+// waitingPod is a pod of a group that still needs devices.
 type waitingPod struct {
 	pod *corev1.Pod
-	// claims are in the order of its spec, that for extended resources last.
+	// claims are in the order of the pod's spec. The one for extended resources comes last.
 	claims   []*claimstate.Claim
 	extended []corev1.ResourceName
-	// variants are the lists of claims, by the extended resources that devices have to provide.
+	// variants has a list of claims for each set of extended resources that devices have to provide.
 	variants [][]*resourceapi.ResourceClaim
 	kind     *kind
 }
 
-// kind is what equal pods have in common.
+// kind is an equivalence class of pods: with equal requests, constraints and claims.
 type kind struct {
 	variantByNode []int                   // variant by node, -1 where the pods cannot run
 	names         [][]corev1.ResourceName // extended resources, by variant
 	needs         map[corev1.ResourceName]int64
 }
 
-// waiting lists the pods of a group that need devices, in order, and counts those that run, or need none.
+// waiting lists the pods of a group that need devices, in scheduling order, and counts those that are placed or need none.
 func (g *Groups) waiting(logger klog.Logger, cycle *Cycle, a *attempt, name types.NamespacedName) (pods []*waitingPod, others int) {
 	live, err := g.Handle.PodGroupManager().PodGroupStates().Get(name.Namespace, name.Name)
 	if err != nil {
@@ -172,7 +172,7 @@ func (g *Groups) waiting(logger klog.Logger, cycle *Cycle, a *attempt, name type
 	return pods, others
 }
 
-// question asks for places for pods on the nodes of an attempt.
+// question returns the question for package gang: places for pods on the nodes of an attempt.
 func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
 	level := 0
 	for _, w := range pods {
@@ -182,7 +182,7 @@ func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
 		Compile: func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
 			return g.Allocators[level].Compile(claims, g.Source.DRA.DeviceClasses())
 		},
-		Budget: 2 * g.Budget << (2 * level), // as that of the allocator
+		Budget: 2 * g.Budget << (2 * level), // like the allocators' budgets, it is four times as large for each level
 	}
 	for _, nodeInfo := range a.nodes {
 		q.Nodes = append(q.Nodes, nodeInfo.Node())
@@ -206,7 +206,7 @@ func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
 	return q
 }
 
-// key is equal for pods that are alike.
+// key returns the pod's kind: equal keys mean that package gang may exchange the pods.
 func (w *waitingPod) key() string {
 	type asked struct {
 		Name, Claim string
@@ -227,12 +227,12 @@ func (w *waitingPod) key() string {
 	return string(text)
 }
 
-// kindOf finds out what pods like this one need, and where they can run.
+// kindOf computes the needs and the possible nodes of a kind, from one of its pods.
 func (g *Groups) kindOf(w *waitingPod, nodes []fwk.NodeInfo) *kind {
 	k := &kind{variantByNode: make([]int, len(nodes)), needs: make(map[corev1.ResourceName]int64)}
 	for name, quantity := range nodefit.Needs(w.pod) {
 		if slices.Contains(w.extended, name) {
-			continue // Filter of another plugin counts what a device plugin provides
+			continue // NodeResourcesFit checks what device plugins provide
 		}
 		if k.needs[name] = quantity.Value(); name == corev1.ResourceCPU {
 			k.needs[name] = quantity.MilliValue()
@@ -267,18 +267,18 @@ func (k *kind) variantOn(g *Groups, w *waitingPod, node *corev1.Node) int {
 	return at
 }
 
-// setVariants lists the claims of a pod for each kind of node.
+// setVariants sets the claims to allocate for each variant.
 func (g *Groups) setVariants(w *waitingPod) {
 	for _, names := range w.kind.names {
 		var list []*resourceapi.ResourceClaim
 		for _, claim := range claimstate.Unallocated(w.claims) {
 			switch {
-			case claim.Pending != nil: // it is one of those that decide where the pod can run
+			case claim.Pending != nil: // it is in flight, and limits the nodes by its node selector
 			case !claim.Extended:
 				list = append(list, claim.Object)
 			case len(names) > 0:
 				special := *claim.Object
-				special.Name = claim.Object.Name + " of " + w.pod.Name // there is one for each pod
+				special.Name = claim.Object.Name + " of " + w.pod.Name // each pod has its own claim
 				special.Spec.Devices.Requests, _ = podclaims.AllExtendedRequests(w.pod, names, g.Source.ClassOf)
 				list = append(list, &special)
 			}
@@ -286,11 +286,11 @@ func (g *Groups) setVariants(w *waitingPod) {
 		w.variants = append(w.variants, list)
 	}
 	if len(w.variants) == 0 {
-		w.variants = [][]*resourceapi.ResourceClaim{nil} // it cannot run on any node
+		w.variants = [][]*resourceapi.ResourceClaim{nil} // the pod cannot run on any node
 	}
 }
 
-// place translates what was found.
+// place converts a place that package gang found.
 func (w *waitingPod) place(found *gang.Place, nodes []fwk.NodeInfo) *place {
 	place := &place{node: nodes[found.Node].Node().Name, claims: make(map[types.UID]*resourceapi.AllocationResult)}
 	for _, claim := range found.Claims {
@@ -303,7 +303,7 @@ func (w *waitingPod) place(found *gang.Place, nodes []fwk.NodeInfo) *place {
 	return place
 }
 
-// hasRoom reports whether a node has what some pods need together, but for devices.
+// hasRoom reports whether a node has enough free resources, other than devices, for some pods together.
 func hasRoom(nodeInfo fwk.NodeInfo, pods []*waitingPod, some []int) bool {
 	needs := make(map[corev1.ResourceName]int64)
 	for _, pod := range some {
@@ -334,7 +334,7 @@ func freeOn(nodeInfo fwk.NodeInfo, name corev1.ResourceName) int64 {
 	return all.GetScalarResources()[name] - used.GetScalarResources()[name]
 }
 
-// outlook says how many pods of a group get devices together.
+// outlook returns a text with the number of pods of a group that get devices together.
 func (l *plan) outlook(group *schedulingapi.PodGroup, waiting int) string {
 	text := fmt.Sprintf("together, %d of %d pods get devices%s and the group needs %d", l.Placed(), waiting, inDomain(l.Domain), group.Spec.SchedulingPolicy.Gang.MinCount)
 	switch {

@@ -18,29 +18,29 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
-// maxPlannedGroups is how many groups are remembered that did not get devices one pod after the other.
+// maxPlannedGroups is how many groups are remembered for planning.
 const maxPlannedGroups = 1000
 
-// maxTrials is how often a plan is tried in a row, with what the trials before taught.
+// maxTrials is how many plans are tried in a row, each with the limits of nodes that the ones before found out.
 const maxTrials = 4
 
-// plannedGroup has a group planned. Only the goroutine that schedules uses it.
+// plannedGroup is a group that is planned as a whole, as its pods did not get devices one by one. Only the scheduling goroutine uses it.
 type plannedGroup struct {
 	name types.NamespacedName
 	uid  types.UID
-	// order is that in which the framework schedules the pods.
+	// order is the position of each pod in the framework's scheduling order.
 	order map[types.NamespacedName]int
-	// limits are how many of the pods nodes take, by what other plugins said.
+	// limits is how many pods of the group a node takes, where other plugins refused more.
 	limits map[string]int
-	// statesWithoutPlan are the states in which there was no plan, with the nodes of a placement, and what was said then.
+	// statesWithoutPlan are the states in which no plan was found, by stateKeyOf, with the outlook.
 	statesWithoutPlan map[uint64]outlook
-	// forcePlan has a plan imposed though the pods would get devices one by one: other plugins were against that.
+	// forcePlan is set if pods have to follow the plan although they would get devices one by one too: other plugins refused those nodes.
 	forcePlan bool
-	// lastCycle is the cycle that planned last, but for what-ifs.
+	// lastCycle is the last cycle in which the group was planned, except what-ifs.
 	lastCycle *Cycle
 }
 
-// plannedGroupOf returns the mark of a group, nil if there is none.
+// plannedGroupOf returns a planned group, nil if the group is not to be planned.
 func (g *Groups) plannedGroupOf(name types.NamespacedName) *plannedGroup {
 	if known, found := g.plannedGroups.Get(name); found {
 		return known.(*plannedGroup)
@@ -48,7 +48,7 @@ func (g *Groups) plannedGroupOf(name types.NamespacedName) *plannedGroup {
 	return nil
 }
 
-// resetPlannedGroup marks a group, and forgets what other plugins said.
+// resetPlannedGroup has a group planned from now on, and drops what was learned of it before.
 func (g *Groups) resetPlannedGroup(group fwk.PodGroupInfo) *plannedGroup {
 	known := g.ensurePlannedGroup(nameOfGroup(group), group.GetPodGroup().UID)
 	known.order, known.limits = make(map[types.NamespacedName]int), make(map[string]int)
@@ -58,7 +58,7 @@ func (g *Groups) resetPlannedGroup(group fwk.PodGroupInfo) *plannedGroup {
 	return known
 }
 
-// ensurePlannedGroup returns the mark of a group, a new one if it has none.
+// ensurePlannedGroup returns a planned group, a new one if there is none.
 func (g *Groups) ensurePlannedGroup(name types.NamespacedName, uid types.UID) *plannedGroup {
 	known := g.plannedGroupOf(name)
 	if known == nil || known.uid != uid {
@@ -68,7 +68,7 @@ func (g *Groups) ensurePlannedGroup(name types.NamespacedName, uid types.UID) *p
 	return known
 }
 
-// Forget has the group of a pod that is placed for good no longer planned.
+// Forget ends the planning of a pod's group, once a pod of it is reserved for good.
 func (m *Member) Forget() {
 	if m == nil {
 		return
@@ -82,10 +82,10 @@ func nameOfGroup(group fwk.PodGroupInfo) types.NamespacedName {
 	return types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
 }
 
-// maxStates is how many states are remembered in which there was no plan.
+// maxStates is how many states without a plan are remembered.
 const maxStates = 256
 
-// noPlan notes that there was no plan in a state. Zero is a state that is not known.
+// noPlan records that there is no plan in a state. The key 0 stands for no key.
 func (m *plannedGroup) noPlan(state uint64, said outlook) {
 	if state == 0 {
 		return
@@ -96,7 +96,7 @@ func (m *plannedGroup) noPlan(state uint64, said outlook) {
 	m.statesWithoutPlan[state] = said
 }
 
-// compare puts pods in the order of the last attempt, new ones last.
+// compare orders pods as in the last attempt, new ones last.
 func (m *plannedGroup) compare(a, b *corev1.Pod) int {
 	position := func(pod *corev1.Pod) int {
 		if at, known := m.order[nameOf(pod)]; known {
@@ -107,9 +107,9 @@ func (m *plannedGroup) compare(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(position(a), position(b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// Replan has the scheduling algorithm try a plan for a group that did not get devices, until all plugins agree. It returns the
-// nominations for the next attempt, which follows the plan, and says so. Without a plan it says how many pods get devices together, if that is
-// known.
+// Replan has the framework schedule a failed group by a plan, until all plugins accept one. It returns the
+// nominations for the next attempt, which follows the plan, and a message. Without a plan, the message says
+// how many pods get devices together, if that is known.
 func (g *Groups) Replan(ctx context.Context, cycle *Cycle, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, string) {
 	object, pods := group.GetPodGroup(), group.GetUnscheduledPods()
 	if !cycle.anyAttempt(func(*attempt) bool { return true }) || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
@@ -138,17 +138,17 @@ func (g *Groups) Replan(ctx context.Context, cycle *Cycle, group fwk.PodGroupInf
 	return nil, ""
 }
 
-// planAfterFailure plans in each placement of a cycle in which the group failed, and returns its mark. What other plugins said of
-// plans that were tried is learned, or forgotten if nothing new is learned.
+// planAfterFailure searches a plan in each placement of a failed cycle, and returns the planned group. If a plan was tried before, it
+// learns from nodes that took fewer pods. If there is nothing to learn, it drops old limits and searches once more.
 func (g *Groups) planAfterFailure(ctx context.Context, cycle *Cycle, group fwk.PodGroupInfo) *plannedGroup {
 	known := cycle.plannedGroup()
 	switch {
-	case known == nil: // the pods were tried one by one
+	case known == nil: // its pods were scheduled one by one
 		known = g.resetPlannedGroup(group)
 	case !cycle.anyAttempt(func(a *attempt) bool { return a.plan != nil }) || cycle.learnLimits(klog.FromContext(ctx)):
 		return known
 	default:
-		stale := len(known.limits) > 0 // what was learned earlier may not hold any more
+		stale := len(known.limits) > 0 // earlier limits may not hold any more
 		if g.resetPlannedGroup(group); !stale {
 			return known
 		}
@@ -162,8 +162,8 @@ func (g *Groups) planAfterFailure(ctx context.Context, cycle *Cycle, group fwk.P
 	return known
 }
 
-// planAfterRelease returns the nodes of a plan for the time when devices are free of pods that were preempted, nil if there is none. What is
-// in use is looked at once more: when the group was tried, its pods had devices of each other in flight.
+// planAfterRelease searches a plan for the time when the devices of victims are free. It returns the nodes of the pods, nil
+// if there is none. It observes the model anew: during the attempt, pods of the group had devices in flight.
 func (g *Groups) planAfterRelease(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) []string {
 	view, err := g.Preemption.Model.Observe()
 	if err != nil {
@@ -181,15 +181,15 @@ func (g *Groups) planAfterRelease(ctx context.Context, cycle *Cycle, pods []*cor
 	return nil
 }
 
-// WasPlanned is said of a group that has a plan.
+// WasPlanned is the status message for a group that has a plan.
 const WasPlanned = "planned: the pods of the group get devices together, and are scheduled that way next"
 
-// restarted is the attempt before any pod was tried, for a group with a mark.
+// restarted returns an attempt with the same nodes, in which no pod was tried yet.
 func (a *attempt) restarted(group *plannedGroup) *attempt {
 	return &attempt{first: a.first, nodes: a.nodes, group: group, common: a.common, held: a.held}
 }
 
-// nodes are the nodes of pods, empty for those that have none.
+// nodes returns the planned node of each pod, empty for those without one.
 func (l *plan) nodes(pods []*corev1.Pod) []string {
 	nodes := make([]string, len(pods))
 	for i, pod := range pods {
@@ -200,7 +200,7 @@ func (l *plan) nodes(pods []*corev1.Pod) []string {
 	return nodes
 }
 
-// learnLimits finds the first node that took fewer pods than planned because another plugin refused one, and notes how many it took.
+// learnLimits records how many pods the first node took that another plugin refused for a planned pod. It is false if there is none.
 func (a *attempt) learnLimits(logger klog.Logger) bool {
 	if a.plan == nil {
 		return false
@@ -209,7 +209,7 @@ func (a *attempt) learnLimits(logger klog.Logger) bool {
 	for _, name := range a.plan.order {
 		m, planned := a.members[name], a.plan.places[name]
 		if m == nil {
-			return false // it was not tried
+			return false // the pod was not tried
 		}
 		if m.node == planned.node {
 			took[planned.node]++
@@ -225,16 +225,16 @@ func (a *attempt) learnLimits(logger klog.Logger) bool {
 	return false
 }
 
-// A group with a topology constraint is tried in several placements one after the other: sets of nodes that have one value of a
-// label. Each is an attempt, and is planned by itself. The framework chooses among those in which the group fits.
+// A group with topology constraints is tried in several placements one after the other: sets of nodes with one value of a
+// label. Each placement is an attempt with its own plan. The framework chooses among those in which the group fits.
 
-// outlook is how many pods of a group get devices together in a placement, for a group without a plan.
+// outlook says how many pods of a group get devices together in a placement that has no plan for all.
 type outlook struct {
 	text   string
 	placed int
 }
 
-// plannedGroup is that of the group, nil if it was not to be planned.
+// plannedGroup returns the planned group, nil if the group is not planned.
 func (c *Cycle) plannedGroup() *plannedGroup {
 	for a := range c.attemptsWithDevices() {
 		if a.group != nil {
@@ -244,7 +244,7 @@ func (c *Cycle) plannedGroup() *plannedGroup {
 	return nil
 }
 
-// learnLimits has each attempt learn how many pods nodes take.
+// learnLimits calls learnLimits for each attempt, and reports whether one learned something.
 func (c *Cycle) learnLimits(logger klog.Logger) bool {
 	learned := false
 	for a := range c.attemptsWithDevices() {
@@ -253,7 +253,7 @@ func (c *Cycle) learnLimits(logger klog.Logger) bool {
 	return learned
 }
 
-// Outlook is that of the placement in which most pods get devices together: the first one of them by what is said.
+// Outlook returns the text for the placement in which most pods get devices together. Among several, it takes the first text in alphabetical order.
 func (c *Cycle) Outlook() string {
 	var best outlook
 	for a := range c.attemptsWithDevices() {

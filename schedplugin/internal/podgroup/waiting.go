@@ -15,10 +15,10 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Await returns for each pod of a group the name of the node to nominate it to, if those pods
-// that lack devices only have to wait for those of pods which were preempted for the group. They may get
-// them on any node to which a pod of the group is nominated: which of the nodes comes free first
-// is not known. It returns nil if waiting does not help. With topology constraints, that is in one of the placements.
+// Await returns nominations for the pods of a group if those without devices only have to wait for the
+// devices of the group's victims. A pod may wait for any node to which a pod of the group is nominated: it is
+// unknown which of them is freed first. It returns nil if waiting does not help. With topology constraints,
+// it must help in one of the placements.
 func (g *Groups) Await(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) *fwk.PodGroupPostFilterResult {
 	if cycle == nil {
 		return nil
@@ -43,7 +43,7 @@ func (g *Groups) awaitIn(ctx context.Context, a *attempt, pods []*corev1.Pod) []
 		if preemption == nil || preemption.Settled() == nil {
 			return nil
 		}
-		// This state has the devices in use of the pods before it for which there was a node.
+		// In this state, the devices of pods that found a node before are in use.
 		lacking, free.state = append(lacking, i), preemption.Settled().State()
 	}
 	if len(lacking) == 0 {
@@ -74,15 +74,15 @@ func (g *Groups) awaitIn(ctx context.Context, a *attempt, pods []*corev1.Pod) []
 	return nodes
 }
 
-// laterState is what is in use once the devices that nobody needs any more are free, and pods of
-// a group got theirs.
+// laterState is what is in use once victims have freed their devices, and waiting pods of the group got
+// theirs.
 type laterState struct {
 	state *pools.State
-	// charged are claims of these pods, which may share them.
+	// charged are the claims that waiting pods got. Several pods may share one.
 	charged sets.Set[types.UID]
 }
 
-// takes reports whether a pod of a group gets devices on a node, and charges them.
+// takes reports whether a pod of a group gets devices on a node in the later state, and marks them as in use.
 func (g *Groups) takes(ctx context.Context, free *laterState, m *Member, nodeInfo fwk.NodeInfo) bool {
 	own := m.State.Preemption().Own()
 	if free.charged.HasAny(own.UnsortedList()...) {
@@ -103,7 +103,7 @@ func (g *Groups) takes(ctx context.Context, free *laterState, m *Member, nodeInf
 	return true
 }
 
-// nominated are the nodes of an attempt to which the pods of a group are nominated, nil where there is none.
+// nominated returns for each pod the node to which it is nominated, nil if there is none in the placement.
 func (g *Groups) nominated(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
 	within := sets.New[string]()
 	for _, nodeInfo := range a.nodes {
@@ -114,7 +114,7 @@ func (g *Groups) nominated(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
 		var nodeInfo fwk.NodeInfo
 		if m := a.members[nameOf(pod)]; m != nil && m.State.Preemption() != nil {
 			nodeInfo = m.State.Preemption().Nominated()
-		} else { // it was not tried, or has devices
+		} else { // it was not tried, or needs no devices
 			nodeInfo = g.Preemption.Nomination(pod)
 		}
 		if nodeInfo != nil && within.Has(nodeInfo.Node().Name) {
@@ -124,7 +124,7 @@ func (g *Groups) nominated(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
 	return nodes
 }
 
-// nominations say to which nodes the pods of a group are nominated from now on.
+// nominations returns the PostFilter result that nominates pods to nodes.
 func nominations(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResult {
 	result := &fwk.PodGroupPostFilterResult{NominatingInfos: make(map[types.NamespacedName]*fwk.NominatingInfo)}
 	for i, node := range nodes {
@@ -135,7 +135,7 @@ func nominations(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResu
 	return result
 }
 
-// nominate does so by where pods were assigned to.
+// nominate returns nominations to the nodes that a scheduling run assigned.
 func nominate(pods []*corev1.Pod, assigned *fwk.PodGroupAssignments) *fwk.PodGroupPostFilterResult {
 	to := make(map[types.NamespacedName]string)
 	for _, one := range assigned.ProposedAssignments {
