@@ -19,20 +19,20 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// target is where and when devices are set aside.
+// target is a node on which devices are set aside, and what is in use there.
 type target struct {
-	// View is what the pod is scheduled with. Settled is the same without the claims that nobody
-	// needs any more, nil if there are none.
+	// View is the snapshot for the pod being scheduled. Settled is the same without claims that nobody needs
+	// any more, nil if there are none.
 	View    *model.View
 	Settled *pools.Ledger
 	Node    fwk.NodeInfo
-	// Own are the claims of the pod that is being scheduled.
+	// Own are the UIDs of the claims of the pod being scheduled.
 	Own sets.Set[types.UID]
 	// ClaimsOf returns the claims that a pod holds.
 	ClaimsOf func(*corev1.Pod) []*resourceapi.ResourceClaim
-	// Problem is what the claims of the nominated pod ask for, with the classes as they are. Nil: they get no devices.
+	// Problem has the claims of the nominated pod, compiled with the present DeviceClasses. Nil: they get no devices.
 	Problem *allocator.Problem
-	// Allocate returns claims with devices on the node, nil if there are none for them.
+	// Allocate returns claims with devices on the node, nil if they cannot be allocated.
 	Allocate func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim
 }
 
@@ -43,15 +43,15 @@ func (p *target) settled() *pools.State {
 	return p.View.State
 }
 
-// owns reports whether one of the claims is that of the pod that is being scheduled.
+// owns reports whether the pod being scheduled shares one of the claims.
 func (p *target) owns(claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.Own.Has(claim.UID) })
 }
 
-// SetAside charges the devices which the open claims of a nominated pod will get, once those that
-// are being evicted for it are gone. If there are none for it on the node, it does not stand in
-// the way. What was set aside before is remembered for as long as nothing changes on the node, nor a class.
-// The list of claims is copied.
+// SetAside marks as in use the devices which the open claims of a nominated pod will get once its victims are
+// gone. If there are none for it on the node, nothing is set aside. The result is cached for as long as
+// neither the node, its devices and what is in use of them, nor a DeviceClass changes. The list of claims is
+// copied.
 func (a *asideCache) SetAside(w *whatIf, at *target, pod types.UID, open []*resourceapi.ResourceClaim) error {
 	if w.now == nil {
 		if known := a.find(at, w.steps, pod, open); known != nil {
@@ -63,7 +63,7 @@ func (a *asideCache) SetAside(w *whatIf, at *target, pod types.UID, open []*reso
 	if err := w.charge(at, state, &next); err != nil {
 		return err
 	}
-	// What is tried by removing pods is tried once.
+	// What-ifs with removed pods rarely repeat, so they are not cached.
 	if w.gone.Len() == 0 {
 		next.aside, next.usage = slices.Clip(w.aside), w.now.ledger.State()
 		w.steps = append(slices.Clip(w.steps), next)
@@ -72,7 +72,7 @@ func (a *asideCache) SetAside(w *whatIf, at *target, pod types.UID, open []*reso
 	return nil
 }
 
-// charge finds devices for the claims of a step, and adds them to the state.
+// charge allocates the claims of a step, and marks their devices as in use.
 func (w *whatIf) charge(at *target, on *nodeState, next *step) error {
 	if err := w.Begin(at.View); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (w *whatIf) charge(at *target, on *nodeState, next *step) error {
 		}
 	}
 	for _, claim := range at.Allocate(next.claims, after.settled.ledger.State()) {
-		// Devices of pods that are going are held twice until they are gone.
+		// The devices of terminating pods count twice until these are gone.
 		if err := w.reserve(claim); err != nil {
 			return err
 		}
@@ -96,16 +96,15 @@ func (w *whatIf) charge(at *target, on *nodeState, next *step) error {
 	return nil
 }
 
-// step is what was set aside for one nominated pod, and those before it on the node. It is
-// immutable.
+// step is what was set aside for one nominated pod, and for those before it on the node. It is immutable.
 type step struct {
 	pod types.UID
-	// claims are those of the pod that were open, as they were, and problem what they asked for.
+	// claims are the open claims of the pod at that time, problem what they compiled to.
 	claims  []*resourceapi.ResourceClaim
 	problem *allocator.Problem
-	// aside are the claims of all these pods with devices, as far as there are any for them.
+	// aside are the claims of all these pods that got devices.
 	aside []*resourceapi.ResourceClaim
-	// usage is the state afterwards. It is right as far as the node is concerned.
+	// usage is what is in use afterwards. It is valid for this node only.
 	usage *pools.State
 }
 
@@ -113,34 +112,33 @@ func (s *step) same(pod types.UID, claims []*resourceapi.ResourceClaim, problem 
 	return s.pod == pod && s.problem == problem && slices.Equal(s.claims, claims)
 }
 
-// adopt makes the last of the steps that were remembered.
+// adopt continues with the state after the last of cached steps.
 func (w *whatIf) adopt(steps []step) {
 	last := &steps[len(steps)-1]
 	w.steps, w.aside, w.remembered = steps, last.aside, last.usage
 }
 
-// asideCache remember what was set aside on which node. They are safe for concurrent use.
+// asideCache has what was set aside on each node. It is safe for concurrent use.
 type asideCache struct {
 	mu sync.RWMutex
-	// snapshot is the last one, round counts them.
+	// snapshot is the latest one. Round counts snapshots.
 	snapshot *pools.Snapshot
 	round    uint64
 	nodes    map[string]*nodeHistory
 }
 
-// nodeHistory is what was set aside on a node in one state of it.
+// nodeHistory is what was set aside on a node, in one state of it.
 type nodeHistory struct {
 	*nodeState
 	steps []step
-	// round is when it was last known that the same pools reach the node.
+	// round is the last snapshot for which it was checked that the same pools reach the node.
 	round atomic.Uint64
 }
 
-// maxAsides is of how many nodes something is remembered.
+// maxAsides is the number of nodes in the cache.
 const maxAsides = 10_000
 
-// find returns the steps that were made before, with the one to make next. It returns nil if
-// that is not known.
+// find returns the cached steps up to and including the one for this pod, nil if they are not cached.
 func (a *asideCache) find(at *target, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
 	known, round := a.of(at.View.State.Snapshot(), at.Node.Node().Name)
 	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims, at.Problem) || !known.same(at) {
@@ -160,7 +158,7 @@ func (a *asideCache) find(at *target, steps []step, pod types.UID, claims []*res
 	return known.steps[: len(steps)+1 : len(steps)+1]
 }
 
-// of returns what is remembered of a node, nil if nothing is, and the round of the snapshot.
+// of returns what is cached for a node, nil for nothing, and the round of the snapshot.
 func (a *asideCache) of(snapshot *pools.Snapshot, node string) (*nodeHistory, uint64) {
 	a.mu.RLock()
 	known, round, same := a.nodes[node], a.round, a.snapshot == snapshot
@@ -174,7 +172,7 @@ func (a *asideCache) of(snapshot *pools.Snapshot, node string) (*nodeHistory, ui
 	return known, a.round
 }
 
-// nextRound begins a round if the snapshot is another one.
+// nextRound begins a new round if the snapshot is a new one.
 func (a *asideCache) nextRound(snapshot *pools.Snapshot) {
 	if a.snapshot != snapshot {
 		a.snapshot = snapshot

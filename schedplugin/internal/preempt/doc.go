@@ -1,22 +1,21 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preempt knows devices as they would be if pods came or went: what preemption asks, and
-// what pods find in use that others are nominated to. It chooses no victims. That is for DefaultPreemption, which has
-// the plugin ask here.
+// Package preempt computes which devices are in use if pods are evicted, or if nominated pods get theirs. It chooses no
+// victims: DefaultPreemption does, by calling AddPod, RemovePod and Filter of the plugin.
 //
 //	PreFilter ────────── Preemption.Begin ──► Cycle, for one pod that is being scheduled
-//	AddPod, RemovePod ── Cycle.Add, Remove ──► Usage: devices in use as if
-//	Filter ───────────── Cycle.Evicted: would there be devices without all pods of lower priority
-//	PostFilter ───────── Cycle.Nominated, Settled: do they come free, of pods that were evicted already
+//	AddPod, RemovePod ── Cycle.Add, Remove ──► Usage: devices in use after that
+//	Filter ───────────── Cycle.Evicted: devices in use without all pods of lower priority
+//	PostFilter ───────── Cycle.Nominated, Settled: devices in use once those of victims are free
 //
 // # Where to look
 //
 //	preemption.go  Preemption, Cycle
 //	nominated.go   where pods are nominated to, and what their claims ask for
-//	whatif.go      a state of devices with pods removed or added
-//	aside.go       devices that are set aside for nominated pods, remembered from cycle to cycle
-//	nodestate.go   what of a node decides which devices those are
+//	whatif.go      devices in use with pods removed or added
+//	aside.go       devices that are set aside for nominated pods, cached across cycles
+//	nodestate.go   the cache key: all of a node that decides which devices are set aside
 //	holders.go     which pods on nodes hold claims
-//	leaving.go     claims that come free when pods go
+//	leaving.go     claims that nobody needs once pods are gone
 package preempt

@@ -15,41 +15,41 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// holders follow which pods on nodes hold claims, from cycle to cycle: only nodes that
-// changed are looked at. They are safe for concurrent use.
+// holders tracks which pods on nodes hold claims, from cycle to cycle. Only nodes with a new generation are
+// read. It is safe for concurrent use.
 type holders struct {
 	mu    sync.Mutex
 	nodes map[string]*nodePods
 	index *podIndex
 	round uint64
-	// changed are the pods that came, went or changed since the last cycle.
+	// changed are the UIDs of pods that were added, removed or changed since the last cycle.
 	changed []types.UID
-	// missing are pods which are no longer where they were, though as far as is known they run.
+	// missing are pods that are no longer on their node in the snapshot, although according to the informer they run.
 	missing map[types.UID]*corev1.Pod
 }
 
-// nodePods is what holds claims on one node.
+// nodePods are the pods on one node that hold claims.
 type nodePods struct {
 	generation int64
 	pods       []*corev1.Pod
 	round      uint64
 }
 
-// podIndex has pods by UID. It is what one cycle sees, which lasts until the next one begins.
+// podIndex has pods by UID. It belongs to one cycle: the next one changes it.
 type podIndex struct {
 	mu   sync.RWMutex
 	pods map[types.UID]*corev1.Pod
 }
 
-// Pod returns nil if it is on no node, or holds no claims.
+// Pod returns a pod, nil if it is on no node or holds no claims.
 func (r *podIndex) Pod(uid types.UID) *corev1.Pod {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.pods[uid]
 }
 
-// Follow returns the pods on nodes, and which of them are others than the last time. Running
-// reports whether a pod that is not on its node still runs there.
+// Follow returns the pods on nodes, and which of them changed since the last call. Running reports whether a
+// pod that is missing from its node still runs there.
 func (r *holders) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (*podIndex, []types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *holders) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (
 	found := 0
 	for _, nodeInfo := range nodes {
 		if nodeInfo.Node() == nil {
-			continue // of a node that was deleted while pods are on it
+			continue // a node that was deleted before its pods
 		}
 		name := nodeInfo.Node().Name
 		known := r.nodes[name]
@@ -117,7 +117,7 @@ func (r *holders) remove(known *nodePods) {
 		return
 	}
 	for _, pod := range known.pods {
-		// It may have turned up on another node.
+		// The pod may have been found on another node by now.
 		if r.index.pods[pod.UID] == pod {
 			delete(r.index.pods, pod.UID)
 			r.missing[pod.UID] = pod

@@ -12,9 +12,9 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// abandoned reports whether nobody needs an allocation any more, and whether that stays so as
-// long as neither the claim nor the pods on nodes change. An idle claim that is not being
-// deleted keeps its devices for whoever comes next.
+// abandoned reports whether nobody needs an allocated claim any more. Lasting says that this holds as long as
+// neither the claim nor the pods on nodes change. A claim without consumers that is not being deleted keeps
+// its devices for the next pod.
 func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
 	if len(claim.Status.ReservedFor) == 0 {
 		return claim.DeletionTimestamp != nil, true
@@ -37,8 +37,8 @@ func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.Resour
 	return true, lasting
 }
 
-// allConsumersBelow reports whether all consumers of a claim are pods of lower priority. One that is
-// being allocated has none recorded: then only its owner, if it has one, can be its consumer.
+// allConsumersBelow reports whether all consumers of a claim are pods of lower priority. A claim in flight
+// has no consumers yet: then its owner counts, if it has one.
 func allConsumersBelow(pods *podIndex, claim *resourceapi.ResourceClaim, least int32) bool {
 	evicts := func(uid types.UID) bool {
 		pod := pods.Pod(uid)

@@ -14,19 +14,19 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// nodeState is all of a node that decides which devices nominated pods get there.
+// nodeState is all that decides which devices nominated pods get on a node.
 type nodeState struct {
 	node *corev1.Node
-	// pools are those that reach the node.
+	// pools are the pools that reach the node.
 	pools []pools.Pool
-	// now and settled are what is in use of them.
+	// now and settled are what is in use of the pools, with and without claims that nobody needs any more.
 	now, settled []pools.PoolUsage
-	// terminating are the pods that end on their own, and their claims. Devices which nobody else uses
-	// come free, too.
+	// terminating are pods that are being deleted, and their claims. Devices that only these use are going to
+	// be free, too.
 	terminating []*corev1.Pod
 	claims      []*resourceapi.ResourceClaim
-	// sharesOwn is set if the pod that is being scheduled shares one of these claims. Then they come free
-	// for others, but not for this pod.
+	// sharesOwn is set if the pod being scheduled shares one of these claims. It keeps the devices then, so
+	// that other pods see another state.
 	sharesOwn bool
 }
 
@@ -50,7 +50,7 @@ func terminatingWithClaims(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && claimstate.HoldsClaims(pod)
 }
 
-// same reports whether the node is as it was, but for the pools that reach it.
+// same reports whether the node is in the same state, apart from the pools that reach it.
 func (s *nodeState) same(at *target) bool {
 	view, settled, nodeInfo := at.View, at.settled(), at.Node
 	if s.sharesOwn || s.node != nodeInfo.Node() {
@@ -79,7 +79,7 @@ func (s *nodeState) same(at *target) bool {
 	return found == len(s.terminating) && used == len(s.claims)
 }
 
-// samePools reports whether the same pools reach the node, as they are.
+// samePools reports whether the same pools reach the node, unchanged.
 func (s *nodeState) samePools(view *model.View) bool {
 	at := 0
 	for reached := range view.PoolsOf(s.node) {

@@ -18,8 +18,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// Nominated is Nomination, looked up once per cycle. A pod that is tried for the first time has
-// preempted nobody, so that the queue, which has to be asked for each node, has nothing to tell.
+// Nominated is Nomination, computed once per cycle. A pod in its first attempt has no victims, so the queue,
+// which has to be asked for each node, is not asked.
 func (c *Cycle) Nominated() fwk.NodeInfo {
 	c.nominationOnce.Do(func() {
 		if c.of.Tried(c.Pod.UID) || c.Grouped || c.Pod.Status.NominatedNodeName != "" {
@@ -29,15 +29,15 @@ func (c *Cycle) Nominated() fwk.NodeInfo {
 	return c.nomination
 }
 
-// Nomination returns the node to which a pod is nominated, nil if there is none. Until the
-// API server tells, only the scheduling queue knows.
+// Nomination returns the node to which a pod is nominated, nil if there is none. Before the nomination is in
+// the API server, only the scheduling queue has it.
 func (p *Preemption) Nomination(pod *corev1.Pod) fwk.NodeInfo {
 	nodes := p.Snapshot().NodeInfos()
 	if name := pod.Status.NominatedNodeName; name != "" {
 		if nodeInfo, err := nodes.Get(name); err == nil {
 			return nodeInfo
 		}
-		return nil // it was deleted
+		return nil // the node was deleted
 	}
 	list, err := nodes.List()
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Preemption) Nomination(pod *corev1.Pod) fwk.NodeInfo {
 	return nil
 }
 
-// setAside charges the devices which a nominated pod will get.
+// setAside sets aside the devices which a nominated pod will get.
 func (c *Cycle) setAside(ctx context.Context, pod *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 	var buffer [4]*resourceapi.ResourceClaim
 	open := c.appendOpenClaims(buffer[:0], pod)
@@ -65,7 +65,7 @@ func (c *Cycle) setAside(ctx context.Context, pod *corev1.Pod, nodeInfo fwk.Node
 	}
 	problem, err := c.of.problems.of(c.of.Allocator, open, c.of.Source.DRA.DeviceClasses())
 	if err != nil {
-		problem = nil // it does not get devices on any node, and does not stand in the way
+		problem = nil // it gets no devices on any node, so none are set aside
 	}
 	return c.of.asides.SetAside(c.whatIf, &target{
 		View: c.view, Settled: c.Settled(), Node: nodeInfo, Own: c.Own(), ClaimsOf: c.of.Source.Of, Problem: problem,
@@ -82,8 +82,8 @@ func (c *Cycle) setAside(ctx context.Context, pod *corev1.Pod, nodeInfo fwk.Node
 	}, pod.UID, open)
 }
 
-// appendOpenClaims lists the claims of a nominated pod that have no devices yet, but for those
-// that it shares with the pod of the cycle.
+// appendOpenClaims appends the claims of a nominated pod that are not allocated yet, except those that it
+// shares with the pod of the cycle.
 func (c *Cycle) appendOpenClaims(list []*resourceapi.ResourceClaim, pod *corev1.Pod) []*resourceapi.ResourceClaim {
 	tracker := c.of.Source.DRA.ResourceClaims()
 	for name := range resourceclaim.PodClaims(pod) {
@@ -108,17 +108,17 @@ func WithDevices(claims []*resourceapi.ResourceClaim, found allocator.Feasibilit
 	return allocated
 }
 
-// problems remembers what the claims of nominated pods compile to, which count in the cycles
-// of all other pods. A claim's spec does not change.
+// problems caches the compiled claims of nominated pods, which are needed in the cycles of all other pods.
+// The specs of claims are immutable.
 type problems struct {
 	once  sync.Once
 	known *lru.Cache
 }
 
-// maxProblems is how many of them are remembered.
+// maxProblems is the number of cached problems.
 const maxProblems = 10_000
 
-// compiled is a problem, with the classes that it was made from.
+// compiled is a problem with the DeviceClasses that it was compiled with.
 type compiled struct {
 	problem *allocator.Problem
 	classes map[string]*resourceapi.DeviceClass
@@ -142,7 +142,7 @@ func (k *problems) of(core *allocator.Allocator, claims []*resourceapi.ResourceC
 	return problem, nil
 }
 
-// current reports whether the classes are still the same.
+// current reports whether the DeviceClasses are still the same.
 func (k *compiled) current(classes fwk.DeviceClassLister) bool {
 	for name, known := range k.classes {
 		if class, err := classes.Get(name); err != nil || class != known {
@@ -152,7 +152,7 @@ func (k *compiled) current(classes fwk.DeviceClassLister) bool {
 	return true
 }
 
-// recordingClasses remembers which classes were asked for.
+// recordingClasses records which DeviceClasses were read.
 type recordingClasses struct {
 	fwk.DeviceClassLister
 	asked map[string]*resourceapi.DeviceClass

@@ -23,20 +23,20 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// Preemption knows what is the same for all pods of a profile. It is safe for concurrent use.
+// Preemption answers what-ifs about pods that are evicted or nominated, for one profile. It is safe for concurrent use.
 type Preemption struct {
 	Snapshot func() fwk.SharedLister
 	Source   claimstate.Source
 	Pods     claimstate.Index
 	Model    *model.Model
 	Switches *config.SwitchFile
-	// Allocator is asked what would be.
+	// Allocator is the one for what-ifs.
 	Allocator *allocator.Allocator
-	// NominatedTo asks the scheduling queue which pods are nominated to a node.
+	// NominatedTo returns the pods that the scheduling queue has nominated to a node.
 	NominatedTo func(node string) []fwk.PodInfo
-	// Modified reports whether the snapshot of the scheduler is modified for a what-if.
+	// Modified reports whether the scheduler's snapshot is being modified for a what-if.
 	Modified func() bool
-	// Tried reports whether a pod was scheduled before, and found no node.
+	// Tried reports whether an attempt to schedule the pod failed before.
 	Tried func(types.UID) bool
 
 	asides   asideCache
@@ -44,7 +44,7 @@ type Preemption struct {
 	problems problems
 }
 
-// Waits is said of pods and groups that preempted others.
+// Waits is the status message for pods and groups whose victims have not freed their devices yet.
 const Waits = "waiting for the devices of pods that were preempted"
 
 // Preemptor is a pod that is being scheduled.
@@ -57,24 +57,24 @@ type Preemptor struct {
 	Grouped bool
 }
 
-// Cycle is what preemption asks for one pod that is being scheduled. A nil Cycle supposes nothing. Clones are for asking what
-// would be if pods came or went. They share what does not depend on that, and may be used by one goroutine each.
+// Cycle answers what-ifs for one pod that is being scheduled. A nil Cycle is no what-if. Pods are added to
+// and removed from clones. Clones share what does not depend on that. Each may be used by one goroutine.
 type Cycle struct {
-	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
+	// whatIf is set in clones once pods were added or removed. Nil: the cluster as it is.
 	whatIf *whatIf
-	// lastGivenUp is set while preemption takes pods off nodes, and true if the last search was given up.
+	// lastGivenUp is non-nil while preemption removes pods. It is true if the last search was given up.
 	// Clones of clones share it.
 	lastGivenUp *atomic.Bool
 	*facts
 }
 
-// facts are found out when they are asked for, once per cycle.
+// facts are computed on first use, once per cycle.
 type facts struct {
 	Preemptor
 	of *Preemption
-	// view is what the pod finds.
+	// view is what the pod sees before pods are added or removed.
 	view *model.View
-	// groupPreemption is set if preemption for the group took pods off their nodes. The view is without what they hold.
+	// groupPreemption is set if preemption for the pod's group removed pods before the cycle began. The view lacks their claims.
 	groupPreemption *whatIf
 
 	ownOnce        sync.Once
@@ -89,9 +89,9 @@ type facts struct {
 	nomination     fwk.NodeInfo
 }
 
-// Begin begins the cycle of a pod with what is in use. Preemption for a group asks what would be without other pods in its own
-// way: it takes all pods of lower priority off their nodes, schedules the group anew from PreFilter on, and then puts one pod
-// after the other back, through AddPod. What these pods hold is free in such a cycle, and only there.
+// Begin begins the cycle of a pod with what is in use. In preemption for a group, the framework removes all
+// pods of lower priority from its snapshot, schedules the group anew from PreFilter on, and then restores
+// pods one by one through AddPod. In such a cycle, and only there, the devices of removed pods are free.
 func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
 	c := &Cycle{facts: &facts{Preemptor: pod, of: p, view: view}}
 	if !pod.Grouped || !p.Switches.Preemption() {
@@ -116,7 +116,7 @@ func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
 // Restart begins the cycle once more, with what is in use now.
 func (c *Cycle) Restart(view *model.View) (*Cycle, error) { return c.of.Begin(c.Preemptor, view) }
 
-// Clone is a cycle of its own.
+// Clone returns a copy to and from which pods can be added and removed.
 func (c *Cycle) Clone() *Cycle {
 	if c == nil {
 		return nil
@@ -126,10 +126,10 @@ func (c *Cycle) Clone() *Cycle {
 	return &clone
 }
 
-// View is what the pod finds, if nothing else is supposed.
+// View returns what the pod sees before pods are added or removed.
 func (c *Cycle) View() *model.View { return c.view }
 
-// Usage is what is in use as far as the pod is concerned.
+// Usage is what is in use, as this pod sees it.
 func (c *Cycle) Usage() *pools.State {
 	if c.whatIf != nil {
 		if supposed := c.whatIf.Usage(); supposed != nil {
@@ -145,13 +145,13 @@ func (c *Cycle) IsWhatIf() bool { return c != nil && c.whatIf != nil }
 // Removed reports whether pods were removed.
 func (c *Cycle) Removed() bool { return c != nil && c.whatIf.Removed() }
 
-// InGroupPreemption reports whether preemption for the group took pods off their nodes before the cycle began.
+// InGroupPreemption reports whether preemption for the pod's group removed pods before the cycle began.
 func (c *Cycle) InGroupPreemption() bool { return c != nil && c.groupPreemption != nil }
 
 // HasSetAside reports whether devices were set aside for nominated pods.
 func (c *Cycle) HasSetAside() bool { return c != nil && len(c.whatIf.SetAsideClaims()) > 0 }
 
-// GiveUp records that a search was given up. It is false if that is not about evicting pods.
+// GiveUp records that a search was given up. It returns false if the search was no what-if about evicting pods.
 func (c *Cycle) GiveUp() bool {
 	if c == nil || c.lastGivenUp == nil {
 		return false
@@ -160,7 +160,7 @@ func (c *Cycle) GiveUp() bool {
 	return true
 }
 
-// Own are the claims of the pod. They never come free for it.
+// Own returns the claims of the pod. Evicting others does not free their devices for it.
 func (c *Cycle) Own() sets.Set[types.UID] {
 	c.ownOnce.Do(func() {
 		c.own = sets.New[types.UID]()
@@ -171,7 +171,7 @@ func (c *Cycle) Own() sets.Set[types.UID] {
 	return c.own
 }
 
-// beginWhatIf begins a what-if. It is false if another pod makes no difference.
+// beginWhatIf begins a what-if, if there is none yet. It returns false if the other pod holds no claims.
 func (c *Cycle) beginWhatIf(other *corev1.Pod) bool {
 	if c.lastGivenUp != nil {
 		c.lastGivenUp.Store(false)
@@ -181,7 +181,7 @@ func (c *Cycle) beginWhatIf(other *corev1.Pod) bool {
 	}
 	switch {
 	case c.whatIf != nil:
-	case c.groupPreemption != nil: // without the pods that are removed already
+	case c.groupPreemption != nil: // with the pods that preemption for the group removed
 		c.whatIf = c.groupPreemption.Clone()
 	default:
 		c.whatIf = &whatIf{}
@@ -189,8 +189,8 @@ func (c *Cycle) beginWhatIf(other *corev1.Pod) bool {
 	return true
 }
 
-// Add takes back that a pod was removed, or sets the devices aside that a pod will need which is nominated to the node, unless
-// it is spared.
+// Add restores the claims of a pod that was removed. For a nominated pod it sets aside the devices that the
+// pod will need, unless the pod is spared: then its devices are part of a plan.
 func (c *Cycle) Add(ctx context.Context, added *corev1.Pod, nodeInfo fwk.NodeInfo, spared bool) error {
 	switch {
 	case c == nil || !c.beginWhatIf(added):
@@ -206,9 +206,9 @@ func (c *Cycle) Add(ctx context.Context, added *corev1.Pod, nodeInfo fwk.NodeInf
 // ErrUndecided ends preemption on a node, or for a group.
 var ErrUndecided = errors.New("a search for devices was given up: no pod is evicted while it is not known whether that is needed")
 
-// Remove has the devices come free that a pod alone uses. On the node for which others were preempted before, theirs do, too:
-// more pods go only if that is not enough. It is an error if the last search was given up: the pod may fit without. A pod
-// that was put back is taken off again if Filter fails then, for whatever reason.
+// Remove frees the devices of claims that only the removed pod uses. On the node for which the pod has victims already, it frees those of
+// these, too, so that more pods are evicted only if that is not enough. It returns ErrUndecided if the last search was given up: the pod
+// may fit without evicting this one. A restored pod is removed again after any failure of Filter.
 func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 	switch {
 	case c == nil:
@@ -231,12 +231,12 @@ func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 	return c.whatIf.UseSettled(c.Settled())
 }
 
-// Evicted returns what would be in use if all pods of lower priority were gone, nil if that is of no use on a node. They are
-// gone from all nodes at once, lest the state has to be made for each node: where devices are those of several nodes, that may
-// promise too much.
+// Evicted returns what would be in use if all pods of lower priority were evicted, nil if that cannot help on
+// the node. One state without the pods of all nodes saves a state for each node. If devices belong to several
+// nodes, that may promise too much.
 func (c *Cycle) Evicted(nodeInfo fwk.NodeInfo) *pools.State {
 	if !c.of.Switches.Preemption() || c.Removed() {
-		return nil // switched off, or they are gone already
+		return nil // preemption is switched off, or the pods are removed already
 	}
 	if c.Pod.Spec.PreemptionPolicy != nil && *c.Pod.Spec.PreemptionPolicy == corev1.PreemptNever || !evictable(c.Pod, nodeInfo) {
 		return nil
@@ -266,11 +266,11 @@ func evictable(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
 	return false
 }
 
-// withoutLower returns the state without all pods of lower priority, and, if the pod waits for
-// them, without the claims that nobody needs any more. It is nil if that is not known.
+// withoutLower returns the ledger without all pods of lower priority, and, if the pod waits for victims,
+// without claims that nobody needs any more. It is nil after an error.
 func (c *Cycle) withoutLower(waits bool) *pools.Ledger {
 	least, pods := priority.PodPriority(c.Pod), c.podsOnNodes()
-	if waits { // on one node
+	if waits { // only the nominated node
 		return c.without(lowerID{least, true}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
 			if allConsumersBelow(pods, claim, least) {
 				return true, true
@@ -286,19 +286,19 @@ func (c *Cycle) withoutLower(waits bool) *pools.Ledger {
 	return c.evicted
 }
 
-// lowerID identifies a state without pods below a priority.
+// lowerID identifies a ledger without pods below a priority.
 type lowerID struct {
 	priority int32
 	settled  bool
 }
 
-// Settled returns the state without the claims that hold devices for nobody any more, nil if
-// there are none: all their consumers are gone, or going because they were preempted. The
-// resource claim controller frees them.
+// Settled returns the ledger without claims that nobody needs any more, nil if there are none: all their
+// consumers are gone, or being deleted because they were preempted. The resource claim controller is going to
+// deallocate them.
 func (c *Cycle) Settled() *pools.Ledger {
 	c.settledOnce.Do(func() {
 		if !c.of.Pods.Synced() {
-			return // nothing is known to come free
+			return // without the informer it is unknown which pods are gone
 		}
 		pods := c.podsOnNodes()
 		c.settled = c.without(settledID{}, func(claim *resourceapi.ResourceClaim) (bool, bool) { return abandoned(pods, c.of.Pods, claim) })
@@ -306,11 +306,11 @@ func (c *Cycle) Settled() *pools.Ledger {
 	return c.settled
 }
 
-// settledID identifies the state without claims that nobody needs any more.
+// settledID identifies the ledger without claims that nobody needs any more.
 type settledID struct{}
 
-// without returns the state without claims, nil if there are none of them. Those of the pod
-// stay: they never come free for it.
+// without returns a ledger without certain claims, nil if there are none of them. The claims of the pod stay:
+// evicting others does not free their devices for it.
 func (c *Cycle) without(id any, gone model.Gone) *pools.Ledger {
 	var own []*resourceapi.ResourceClaim
 	for _, claim := range c.Claims {
@@ -323,8 +323,7 @@ func (c *Cycle) without(id any, gone model.Gone) *pools.Ledger {
 	return ledger
 }
 
-// comesFree reports whether devices come free on the node because the pod preempted others
-// there, whether or not it preempts more.
+// comesFree reports whether victims of the pod are going to free devices on the node.
 func (c *Cycle) comesFree(nodeInfo fwk.NodeInfo) bool {
 	if c.Settled() == nil {
 		return false

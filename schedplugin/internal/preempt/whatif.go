@@ -16,20 +16,20 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// whatIf is the state of devices as it would be if pods came or went. It belongs to one
-// goroutine. The zero value supposes nothing.
+// whatIf is what is in use if pods are added or removed. It belongs to one goroutine. The zero value changes
+// nothing.
 type whatIf struct {
-	// remembered is the state of an earlier what-if which only differed on other nodes.
-	// Then there is no other state, until it is needed.
+	// remembered is a cached state, which is valid for this node only. While it is set, now and settled are
+	// not needed.
 	remembered *pools.State
-	// now is with the claims that nobody needs any more, settled without them. They are the
-	// same if there are none, and settled is nil until it is asked for.
+	// now has the claims that nobody needs any more, settled lacks them. They are the same if there are none.
+	// Settled is nil until Settle.
 	now, settled *branch
-	// useSettled is set if the pod gets the devices of claims that nobody needs any more.
+	// useSettled is set if Usage is settled: the pod may use devices of claims that nobody needs any more.
 	useSettled bool
-	// gone are the pods that were removed.
+	// gone are the UIDs of pods that were removed.
 	gone sets.Set[types.UID]
-	// steps are what was done so far, if it was nothing but to set devices aside.
+	// steps are the steps so far, as long as nothing but setting aside was done.
 	steps []step
 	// aside are the claims of nominated pods, with the devices that were set aside for them.
 	aside []*resourceapi.ResourceClaim
@@ -45,7 +45,7 @@ func (s *branch) clone() *branch {
 	return &branch{ledger: s.ledger.Branch(), freed: maps.Clone(s.freed)}
 }
 
-// release frees the devices of a claim. It is no error if the claim holds none.
+// release frees the devices of a claim. If the claim holds none, it does nothing.
 func (s *branch) release(claim *resourceapi.ResourceClaim) {
 	if s.freed[claim.UID] != nil || s.ledger.Forget(claim) != nil {
 		return
@@ -56,7 +56,7 @@ func (s *branch) release(claim *resourceapi.ResourceClaim) {
 	s.freed[claim.UID] = claim
 }
 
-// restore takes back that a claim was released, if it was.
+// restore undoes release, if the claim was released.
 func (s *branch) restore(claim *resourceapi.ResourceClaim) error {
 	freed := s.freed[claim.UID]
 	if freed == nil {
@@ -66,8 +66,8 @@ func (s *branch) restore(claim *resourceapi.ResourceClaim) error {
 	return s.ledger.Assume(freed)
 }
 
-// Begin makes the state that was remembered so far, or starts with the one that the pod is
-// scheduled with. It comes before Remove, Restore and Settle.
+// Begin makes the state with all steps so far, from the view of the pod. It has to be called before Remove,
+// Restore and Settle.
 func (w *whatIf) Begin(view *model.View) error {
 	if w.now != nil {
 		return nil
@@ -81,7 +81,7 @@ func (w *whatIf) Begin(view *model.View) error {
 	return nil
 }
 
-// Clone is a case of its own. That of nil is nil.
+// Clone returns an independent copy, nil for nil.
 func (w *whatIf) Clone() *whatIf {
 	if w == nil {
 		return nil
@@ -101,8 +101,8 @@ func (w *whatIf) Clone() *whatIf {
 	return clone
 }
 
-// Usage is what is in use as far as the pod is concerned. Nil if nothing is supposed: the pods
-// that were added need no other devices than they have.
+// Usage is what is in use, as this pod sees it. It is nil if nothing was changed: the added pods need no more
+// devices than they have.
 func (w *whatIf) Usage() *pools.State {
 	switch {
 	case w.remembered != nil:
@@ -115,8 +115,8 @@ func (w *whatIf) Usage() *pools.State {
 	return nil
 }
 
-// Settle makes sure that there is a settled state, the same as now but for claims that
-// nobody needs any more. Without is the ledger that lacks them, nil if there are none.
+// Settle sets settled, unless it is set: the same as now without the claims that nobody needs any more.
+// Without is the ledger that lacks them, nil if there are none.
 func (w *whatIf) Settle(without *pools.Ledger) error {
 	switch {
 	case w.settled != nil:
@@ -137,7 +137,7 @@ func (w *whatIf) Settle(without *pools.Ledger) error {
 	return nil
 }
 
-// UseSettled has the pod get the devices of claims that nobody needs any more, with the ledger that
+// UseSettled lets the pod use the devices of claims that nobody needs any more. Without is the ledger that
 // lacks them.
 func (w *whatIf) UseSettled(without *pools.Ledger) error {
 	w.useSettled = true
@@ -150,7 +150,7 @@ func (w *whatIf) Removed() bool { return w != nil && w.gone.Len() > 0 }
 // Gone reports whether a pod was removed.
 func (w *whatIf) Gone(pod types.UID) bool { return w.gone.Has(pod) }
 
-// SetAsideClaims returns the claims of nominated pods, with the devices that were set aside for them.
+// SetAsideClaims returns the claims of nominated pods with the devices that were set aside for them.
 func (w *whatIf) SetAsideClaims() []*resourceapi.ResourceClaim {
 	if w == nil {
 		return nil
@@ -158,11 +158,11 @@ func (w *whatIf) SetAsideClaims() []*resourceapi.ResourceClaim {
 	return w.aside
 }
 
-// Ledger is what is in use, once the case has begun.
+// Ledger returns what is in use, after Begin.
 func (w *whatIf) Ledger() *pools.Ledger { return w.now.ledger }
 
-// Remove frees the claims that nobody uses any more once the pod is gone, but for those of
-// the pod that is being scheduled: the resource claim controller deletes or deallocates them.
+// Remove frees the claims that nobody uses once the pod is gone, except those of the pod being scheduled: the
+// resource claim controller deletes or deallocates them.
 func (w *whatIf) Remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, own sets.Set[types.UID]) {
 	if w.gone == nil {
 		w.gone = sets.New[types.UID]()
@@ -179,8 +179,8 @@ func (w *whatIf) Remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, ow
 	}
 }
 
-// unused reports whether all consumers of a claim are gone. One that is being allocated has
-// none recorded: then only its owner, if it has one, can be its consumer.
+// unused reports whether all consumers of a claim are removed. A claim in flight has no consumers yet: then
+// its owner counts, if it has one.
 func (w *whatIf) unused(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if len(claim.Status.ReservedFor) == 0 {
 		return metav1.IsControlledBy(claim, pod)
@@ -193,7 +193,7 @@ func (w *whatIf) unused(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool 
 	return true
 }
 
-// Restore takes back that a pod was removed.
+// Restore undoes Remove.
 func (w *whatIf) Restore(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) error {
 	w.gone.Delete(pod.UID)
 	for _, claim := range claims {
@@ -210,7 +210,7 @@ func (w *whatIf) Restore(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) e
 	return nil
 }
 
-// reserve charges a claim of another pod.
+// reserve marks the devices of another pod's claim as in use.
 func (w *whatIf) reserve(claim *resourceapi.ResourceClaim) error {
 	if err := w.now.ledger.Assume(claim); err != nil {
 		return err
