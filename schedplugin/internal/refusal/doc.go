@@ -1,17 +1,17 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refusal says why pods do not get devices: node by node in few words, to people in an
-// Event, and to the scheduler as what may cure it.
+// Package refusal says why pods get no devices: a short reason for each node, an Event for people,
+// and for queueing hints what may help.
 //
-//	answer of a node ── Reasons ──► Book ──► Notes: an Event, if it says something new
-//	                                  └────► Endings: what stood in the way at last
+//	answer of a node ── Reasons ──► NodeRefusals ──► EventLimiter: an Event, if its reasons are new
+//	                                     └─────────► Endings: what kept the pod from nodes in its last attempt
 //
 // # Where to look
 //
-//	refusal.go  Book: which nodes are refused for what
-//	wording.go  Reasons: an explanation in few words, without names
+//	refusal.go  NodeRefusals: which nodes are refused for what
+//	wording.go  Reasons: short reasons without names of devices
 //	summary.go  the text of an Event
-//	notes.go    Notes: when an Event is written
-//	ending.go   Endings: how the last attempt of a pod ended
+//	limiter.go  EventLimiter: when an Event is written
+//	ending.go   Endings: why the last attempt of a pod failed
 package refusal

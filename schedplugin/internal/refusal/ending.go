@@ -12,39 +12,39 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Endings remember how the last attempt of pods ended that found no node, which decides
-// what may cure that. It is safe for concurrent use.
+// Endings remembers why the last attempt of each pod found no node. Queueing hints use it. It is safe for
+// concurrent use.
 type Endings struct {
 	mu   sync.Mutex
 	last *lru.Cache // of Ending, by UID
-	// helpedByUse are the pods whose last attempt left a node unjudged.
+	// helpedByUse are the pods with DeviceUseHelps.
 	helpedByUse map[types.UID]types.NamespacedName
 }
 
-// Ending is what stood in the way on some node.
+// Ending says what kept a pod from some node in its last attempt.
 type Ending struct {
 	// DevicesSetAside: devices are set aside for a nominated pod.
 	DevicesSetAside bool
-	// SliceRemovalHelps: a slice or a device makes others unusable.
+	// SliceRemovalHelps: a slice or a device makes others unusable, so that removing a slice may help.
 	SliceRemovalHelps bool
-	// DeviceUseHelps: a device is an error for the pod, or a search was given up. Fewer devices may cure that.
+	// DeviceUseHelps: evaluating a device failed, or a search was given up. If another pod takes devices, that may help.
 	DeviceUseHelps bool
-	// NodeResourceShort: a node does not have what devices take of it, such as CPU.
+	// NodeResourceShort: a node has too little of a resource that devices take, such as CPU.
 	NodeResourceShort bool
-	// Undecided counts the attempts in a row in which a search was given up that matters.
+	// Undecided counts the consecutive attempts with a search that was given up, and that decided the result.
 	Undecided int
 }
 
-// unknownEnding is that anything may stand in the way. Unjudged lists only what is known.
+// unknownEnding stands for a pod that is not known: all may help. DeviceUseHelps is not set, as PodsHelpedByUse lists known pods only.
 var unknownEnding = Ending{DevicesSetAside: true, SliceRemovalHelps: true}
 
-// NewEndings remembers the last 100,000 pods.
+// NewEndings returns an empty Endings for the last 100,000 pods.
 func NewEndings() *Endings {
 	return &Endings{last: lru.New(maxPods), helpedByUse: make(map[types.UID]types.NamespacedName)}
 }
 
-// Of returns how the last attempt of a pod ended, and whether that is known. If not, anything may
-// stand in the way.
+// Of returns the ending of a pod's last attempt. If it is not known, it returns false, and an Ending with
+// which all may help.
 func (a *Endings) Of(pod types.UID) (Ending, bool) {
 	if known, found := a.last.Get(pod); found {
 		return known.(Ending), true
@@ -52,7 +52,7 @@ func (a *Endings) Of(pod types.UID) (Ending, bool) {
 	return unknownEnding, false
 }
 
-// Undecided counts the attempts in a row in which a search was given up.
+// Undecided counts the consecutive attempts with a search that was given up.
 func (a *Endings) Undecided(pod types.UID) int {
 	last, known := a.Of(pod)
 	if !known {
@@ -61,14 +61,14 @@ func (a *Endings) Undecided(pod types.UID) int {
 	return last.Undecided
 }
 
-// Attempt is what is known of an attempt that found no node.
+// Attempt is the result of an attempt that found no node.
 type Attempt struct {
 	Refusals []*Refusal
-	// GaveUp is set if a search was given up that matters.
+	// GaveUp is set if a search was given up whose answer could have found a node.
 	GaveUp bool
 }
 
-// End records how an attempt ended, and returns it.
+// End records the ending of an attempt, and returns it.
 func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,8 +95,7 @@ func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 	return last
 }
 
-// PodsHelpedByUse lists the pods whose last attempt left a node unjudged. Those that do not wait any more are
-// forgotten.
+// PodsHelpedByUse lists the pods with DeviceUseHelps. It drops those for which waits is false.
 func (a *Endings) PodsHelpedByUse(waits func(types.NamespacedName, types.UID) bool) []types.NamespacedName {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,27 +21,27 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/shared"
 )
 
-// EventLimiter bound what is said about pods. An Event is written when the kind of reasons against
-// a pod becomes another one: not if only figures differ, and not more often than the limits
-// allow. What could not be said is said with a later attempt. It is safe for concurrent use.
+// EventLimiter limits Events about pods without devices. An Event is written when the set of reasons against
+// a pod changes, not if only figures differ, and at most as often as the limits allow. What is suppressed is
+// written after a later attempt. It is safe for concurrent use.
 type EventLimiter struct {
 	limits config.EventLimits
-	// all limits the Events of a scheduler, whatever they are about.
+	// all is the limiter of the whole scheduler.
 	all  flowcontrol.PassiveRateLimiter
 	mu   sync.Mutex
 	last *lru.Cache // of *said, by UID
 }
 
-// podEvents is what is known about a pod.
+// podEvents is the state of one pod's Events.
 type podEvents struct {
 	kind    uint64
 	limiter flowcontrol.PassiveRateLimiter
 }
 
-// maxPods is for how many pods the last kind is known. Each takes some 300 bytes.
+// maxPods is the number of pods to remember. Each takes some 300 bytes.
 const maxPods = 100_000
 
-// NewEventLimiter has limits. That of a scheduler is shared by all profiles with the same manager and the same limit.
+// NewEventLimiter returns a limiter. Profiles with the same manager, QPS and burst share the scheduler's limit.
 func NewEventLimiter(ctx context.Context, dra fwk.SharedDRAManager, limits config.EventLimits) *EventLimiter {
 	all := limiters.Of(ctx, limiterKey{dra, limits.QPS, limits.Burst}, func() flowcontrol.PassiveRateLimiter {
 		return flowcontrol.NewTokenBucketPassiveRateLimiter(float32(limits.QPS), int(limits.Burst))
@@ -57,7 +57,7 @@ type limiterKey struct {
 
 var limiters shared.Values[limiterKey, flowcontrol.PassiveRateLimiter]
 
-// admit reports whether something of a kind is to be said now.
+// admit reports whether an Event of a kind is to be written now.
 func (n *EventLimiter) admit(object types.UID, kind uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,15 +80,15 @@ func (n *EventLimiter) admit(object types.UID, kind uint64) bool {
 	return true
 }
 
-// Record records an Event about an object that sums up why no node has the devices, if there is
-// something to say that was not said before. Who begins the text.
+// Record records an Event about an object that sums up why no node has the devices, unless the last one was
+// of the same kind, or a limit is reached. The text begins with who.
 func (n *EventLimiter) Record(recorder events.EventRecorderLogger, who string, about corev1.ObjectReference, refusals []*Refusal) {
 	kind := kindOf(refusals)
 	if !n.admit(about.UID, kind) {
 		return
 	}
-	// Recorders take all Events about one version of an object for the same, and keep what
-	// the first one says: Events of one kind are a series.
+	// Recorders merge Events about one version of an object into a series, and keep the text of the first.
+	// With the kind in place of the version, only Events of one kind are merged.
 	about.ResourceVersion = fmt.Sprintf("%016x", kind)
 	reason := "DevicesUnavailable"
 	if slices.ContainsFunc(refusals, undecided) {

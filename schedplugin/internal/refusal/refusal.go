@@ -13,58 +13,58 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Reasons that are not in an explanation.
+// Reasons that are not made from an explanation.
 const (
 	SetAside  = "the devices that are free are set aside for pods which are nominated to the node"
 	Undecided = "the search for devices was given up after as many steps as it may take"
 	Timeout   = "the search for devices took too long"
-	// Unexplained is known, but not why: finding out takes a search of its own.
+	// Unexplained is a node without the devices, where finding out why failed.
 	Unexplained = "the node does not have the devices"
 	Error       = "the devices of the node cannot be judged"
-	// Short begins what is said of resources such as CPU that devices take of their node.
+	// Short is the prefix of reasons about resources such as CPU that devices take of their node.
 	Short = "resources of the node that devices stand for: "
 	Other = "the node does not have the devices, for one of many reasons"
 )
 
-// maxReasons is how many different reasons are given for the nodes of a cluster.
+// maxReasons is the largest number of different reasons for one pod.
 const maxReasons = 16
 
-// Refusal is why nodes do not have the devices that nothing tells apart for the pod.
+// Refusal is one reason for nodes that are equivalent for the pod.
 type Refusal struct {
-	// Reason is short and names no node, pool or device.
+	// Reason is short, and contains no name of a node, pool or device.
 	Reason string
-	// Example of the nodes has this answer. It is explained when no node has the devices. Nil if
-	// the reason says it all.
+	// Example is the answer of one of the nodes, for the explanation in an Event. Nil if the reason needs
+	// none.
 	Example *allocator.Unsatisfiable
 	Nodes   []string
 }
 
-// NodeRefusals collects why nodes are refused for one pod. It is safe for concurrent use.
+// NodeRefusals collects for which reasons nodes are refused for one pod. It is safe for concurrent use.
 type NodeRefusals struct {
 	mu       sync.Mutex
 	refusals map[key]*Refusal
-	// reasons are what was said so far.
+	// reasons are the different reasons so far.
 	reasons sets.Set[string]
 }
 
-// key tells refusals apart: what was asked for, and what is equal for nodes that are alike.
+// key identifies a refusal: by what was asked for, and the equivalence class of the answer or the reason.
 type key struct{ asked, alike any }
 
-// NewNodeRefusals has no refusals.
+// NewNodeRefusals returns an empty collection.
 func NewNodeRefusals() *NodeRefusals {
 	return &NodeRefusals{refusals: make(map[key]*Refusal), reasons: sets.New[string]()}
 }
 
-// Add records a node that is refused for a reason which says it all, or for a more general
-// one if there are too many already. It returns the reason. Asked is what was asked for, the
-// same for all nodes of a kind. The node is empty if the question was what would be.
+// Add records a node that is refused for a reason without an explanation. If there are too many reasons, it
+// uses the general one. It returns the reason. Asked is what was asked for, the same pointer for all nodes
+// with one variant. The node is empty in a what-if.
 func (b *NodeRefusals) Add(asked any, reason, general, node string) string {
 	reason = b.limitReasons(reason, general)
 	return b.add(key{asked, reason}, &Refusal{Reason: reason}, node).Reason
 }
 
-// AddKnown counts a node that is like one that was refused before, and returns the reason. Alike is
-// what the answers of such nodes have in common.
+// AddKnown records a node whose equivalence class was refused before, and returns the reason. Alike
+// identifies the class.
 func (b *NodeRefusals) AddKnown(asked, alike any, node string) (reason string, known bool) {
 	if known := b.add(key{asked, alike}, nil, node); known != nil {
 		return known.Reason, true
@@ -72,14 +72,13 @@ func (b *NodeRefusals) AddKnown(asked, alike any, node string) (reason string, k
 	return "", false
 }
 
-// AddAnswer records a node, and all that are alike, for the answer that it has. It returns the
-// reason.
+// AddAnswer records the first node of an equivalence class with its answer. It returns the reason.
 func (b *NodeRefusals) AddAnswer(asked any, none *allocator.Unsatisfiable, alike any, reason, node string) string {
 	return b.add(key{asked, alike}, &Refusal{Reason: b.limitReasons(reason, Other), Example: none}, node).Reason
 }
 
-// add adds a node to those that were refused alike, for what was found about it unless somebody found that out before. It
-// returns nil if nothing was found out.
+// add adds a node to a refusal, and adds the refusal if it is new. It returns nil if it is not known and
+// found is nil.
 func (b *NodeRefusals) add(at key, found *Refusal, node string) *Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +92,7 @@ func (b *NodeRefusals) add(at key, found *Refusal, node string) *Refusal {
 	return known
 }
 
-// limitReasons returns a reason, or the general one if there are too many already.
+// limitReasons returns the reason, or the general one if there are too many.
 func (b *NodeRefusals) limitReasons(reason, general string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,8 +103,7 @@ func (b *NodeRefusals) limitReasons(reason, general string) string {
 	return reason
 }
 
-// List returns the refusals so far, in an order that is the same each time, each with its nodes
-// in the order of their names.
+// List returns the refusals in a stable order, each with its nodes in alphabetical order.
 func (b *NodeRefusals) List() []*Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +111,7 @@ func (b *NodeRefusals) List() []*Refusal {
 	for _, r := range b.refusals {
 		if len(r.Nodes) > 0 {
 			slices.Sort(r.Nodes)
-			r.Nodes = slices.Compact(r.Nodes) // the nominated node is looked at twice
+			r.Nodes = slices.Compact(r.Nodes) // Filter runs twice for the nominated node
 			list = append(list, r)
 		}
 	}

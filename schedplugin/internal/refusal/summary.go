@@ -12,10 +12,10 @@ import (
 	"github.com/dray-project/dray/allocator/explain"
 )
 
-// maxNote is how long the note of an Event may be.
+// maxNote is the largest length of an Event's note.
 const maxNote = 1024
 
-// kindOf is equal for refusals that differ in figures and names of nodes alone.
+// kindOf returns a hash of the reasons, without numbers and names of nodes.
 func kindOf(refusals []*Refusal) uint64 {
 	var reasons []string
 	for _, r := range refusals {
@@ -29,13 +29,13 @@ func kindOf(refusals []*Refusal) uint64 {
 	return hash.Sum64()
 }
 
-// undecided reports whether it is not known if nodes have the devices.
+// undecided reports whether the search on these nodes was given up.
 func undecided(r *Refusal) bool { return r.Reason == Undecided || r.Reason == Timeout }
 
-// guide is the last line of an Event: where each phrase is explained.
+// guide is the last line of an Event: a link to the page that explains each phrase.
 const guide = "\nWhat this means: https://github.com/dray-project/dray/blob/main/docs/pending.md"
 
-// summarize says of which nodes each thing is true as dray explain does.
+// summarize returns the text of an Event: each statement with its nodes, as dray explain prints it.
 func summarize(who string, refusals []*Refusal) string {
 	var grouping explain.Grouping
 	others := make(map[string][]string)
@@ -52,7 +52,7 @@ func summarize(who string, refusals []*Refusal) string {
 	} else {
 		fmt.Fprintf(&text, "%s does not get its devices.", who)
 	}
-	for _, r := range refusals { // in their order
+	for _, r := range refusals { // in the order of List
 		if nodes := others[r.Reason]; r.Example == nil && nodes != nil {
 			fmt.Fprintf(&text, "\n%s: %s", nodesOf(nodes), r.Reason)
 			delete(others, r.Reason)
@@ -78,7 +78,7 @@ func describe(text *strings.Builder, g *explain.Group) {
 	}
 }
 
-// maxExamples is how many nodes an Event names.
+// maxExamples is how many nodes a statement names.
 const maxExamples = 3
 
 func nodesOf(nodes []string) string {

@@ -13,30 +13,30 @@ import (
 	"github.com/dray-project/dray/allocator/explain"
 )
 
-// Reasons remembers short reasons for the next pods: explaining takes longer than refusing. It
-// is safe for concurrent use.
+// Reasons caches short reasons across pods: finding a reason takes longer than Filter. It is safe for
+// concurrent use.
 type Reasons struct{ known *lru.Cache }
 
-// NewReasons remembers the last 10,000.
+// NewReasons returns an empty cache for 10,000 reasons.
 func NewReasons() Reasons { return Reasons{known: lru.New(10_000)} }
 
-// Names is what a pod calls its claims.
+// Names has the names by which a pod refers to its claims.
 type Names interface {
-	// OfClaim begins what is said of one of several claims, by namespace/name. It is empty if
-	// there is one claim only.
+	// OfClaim returns the prefix for reasons about one claim, given as namespace/name. It is empty if the pod
+	// has only one claim.
 	OfClaim(claim string) string
-	// All are the names of all claims and requests.
+	// All returns the names of all claims and requests.
 	All() string
 }
 
-// reasonKey has all that a reason depends on: answers that are alike are so whatever things
-// are called.
+// reasonKey is all that a reason depends on: the equivalence class of the answer, which has no names, and the
+// names.
 type reasonKey struct {
 	alike allocator.Equivalence
 	names string
 }
 
-// Of returns the reason of an answer: short, without the name of a node, pool or device.
+// Of returns the reason for an answer, without the name of a node, pool or device.
 func (r Reasons) Of(names Names, none *allocator.Unsatisfiable) string {
 	key := reasonKey{alike: none.Alike(), names: names.All()}
 	if known, found := r.known.Get(key); found {
@@ -47,12 +47,12 @@ func (r Reasons) Of(names Names, none *allocator.Unsatisfiable) string {
 	return reason
 }
 
-// Len is how many reasons are remembered.
+// Len returns the number of cached reasons.
 func (r Reasons) Len() int { return r.known.Len() }
 
-// shortReason is a reason that is the same for many nodes, so that the scheduler can add them up:
-// "request gpus wants 4 devices: too few left (the others: in use)". What differs from node
-// to node, such as how many are left, is for the Event that sums up.
+// shortReason returns a reason that is the same for many nodes, so that the scheduler can count them:
+// "request gpus wants 4 devices: too few left (the others: in use)". Numbers that differ from node to node
+// are only in the Event.
 func shortReason(names Names, e *explain.Explanation) string {
 	if len(e.Core) != 1 || e.Core[0].Constraint != "" {
 		return conflictPhrase(names, e.Core) + unusablePools(e)
@@ -67,7 +67,7 @@ func shortReason(names Names, e *explain.Explanation) string {
 	return names.OfClaim(item.Claim) + strings.Join(phrases, ", ") + unusablePools(e)
 }
 
-// conflictPhrase names what are in conflict on a node.
+// conflictPhrase lists the requests and constraints that cannot be met together on a node.
 func conflictPhrase(n Names, core []explain.CoreItem) string {
 	if len(core) == 0 {
 		return "the node does not have the devices of all claims together"
@@ -118,8 +118,7 @@ func lackPhrase(report explain.RequestReport) string {
 	return left
 }
 
-// rejectionPhrases says what rejections mean, without what differs from device to device. What
-// changes most easily comes first.
+// rejectionPhrases has a phrase for each reason to reject devices. Reasons that change most often come first.
 var rejectionPhrases = []struct {
 	reason explain.Reason
 	phrase string
@@ -134,7 +133,7 @@ var rejectionPhrases = []struct {
 	{explain.RejectedBySelector, "not matching"},
 }
 
-// mainRejections list the kinds of rejections that leave too few devices: one if there would be
+// mainRejections lists the reasons to reject devices that leave too few: a single one if there would be
 // enough without it, else all.
 func mainRejections(report explain.RequestReport) string {
 	counts := make(map[explain.Reason]int)
@@ -156,7 +155,7 @@ func mainRejections(report explain.RequestReport) string {
 	return strings.Join(phrases, ", ")
 }
 
-// unusablePrefix begins what is said of pools that cannot be used.
+// unusablePrefix is the prefix of a phrase about pools that cannot be used.
 const unusablePrefix = "; it has "
 
 func unusablePools(e *explain.Explanation) string {
