@@ -20,8 +20,8 @@ func Prioritizes(claims []*claimstate.Claim) bool {
 	})
 }
 
-// Lists adds up what the alternatives are worth that were chosen for the claims of a pod, and what
-// the first ones would be. The assignment is for some of them, in order; it may be nil.
+// Lists adds up the scores of the alternatives that a pod's claims got, and the highest possible ones. The
+// assignment is for the claims in assigned, in order. It may be nil.
 func Lists(all, assigned []*claimstate.Claim, assignment *allocator.Assignment) (earned, most int64) {
 	count := func(claim *resourceapi.ResourceClaim, chosen map[string]bool) {
 		of, best := scoreOf(claim, chosen)
@@ -56,7 +56,7 @@ func requestsOf(allocation *resourceapi.AllocationResult) map[string]bool {
 	return requests
 }
 
-// scoreOf is most for the first alternative of each list.
+// scoreOf returns the score of the chosen alternatives of prioritized lists, which is highest for the first alternative, and the highest possible one.
 func scoreOf(claim *resourceapi.ResourceClaim, chosen map[string]bool) (earned, most int64) {
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]

@@ -12,25 +12,25 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// PerMille is the scale of what is measured of a node.
+// PerMille is the scale of all shares.
 const PerMille = 1000
 
-// NodeDevices is what becomes of the devices of a node, as far as their drivers concern the pod.
+// NodeDevices counts the devices of a node after an assignment, of the drivers whose devices the pod gets.
 type NodeDevices struct {
-	// total is how many devices there are, used how many of them will be in use.
+	// total counts all devices, used those that will be in use.
 	total, used int64
-	// free is how many can be allocated now, wasted how many of these cannot any more
+	// free counts the devices that can be allocated now, wasted those of them that cannot be allocated
 	// afterwards, though the pod does not use them.
 	free, wasted int64
 }
 
-// Usage is how much is in use, in per mille.
+// Usage is the share of devices in use, in per mille.
 func (o NodeDevices) Usage() int64 { return Share(o.used, o.total) }
 
-// Thrift is how much stays useful, in per mille.
+// Thrift is the share of free devices that stay allocatable or are used by the pod, in per mille.
 func (o NodeDevices) Thrift() int64 { return PerMille - Share(o.wasted, o.free) }
 
-// Share is a part, in per mille. That of nothing is nothing.
+// Share is part/of in per mille, 0 if of is 0.
 func Share(part, of int64) int64 {
 	if of == 0 {
 		return 0
@@ -38,7 +38,7 @@ func Share(part, of int64) int64 {
 	return part * PerMille / of
 }
 
-// NodeDevicesAfter compares a node as it is with how it is after an assignment to claims, in order.
+// NodeDevicesAfter counts the devices of a node after an assignment to claims, in order.
 func NodeDevicesAfter(view *model.View, node *corev1.Node, claims []*claimstate.Claim, assignment *allocator.Assignment) (NodeDevices, error) {
 	after := view.Branch()
 	results := assignment.Results()
