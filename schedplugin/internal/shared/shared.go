@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Values have one value for each key. The zero value has none. They are safe for concurrent use.
+// Values has one value for each key. The zero value is empty. It is safe for concurrent use.
 type Values[K comparable, V any] struct {
 	mu     sync.Mutex
 	shared map[K]*value[V]
@@ -21,8 +21,8 @@ type value[V any] struct {
 	users int
 }
 
-// Of returns the value of a key, which first makes for the first one who asks. It is forgotten when the contexts of all who
-// asked have ended. A key that cannot be recognised has a new one each time.
+// Of returns the value of a key. The first call for a key makes it with first. The value is dropped when the
+// contexts of all callers have ended. A key that is not comparable gets a new value each time.
 func (s *Values[K, V]) Of(ctx context.Context, key K, first func() V) V {
 	if !reflect.ValueOf(key).Comparable() {
 		return first()
@@ -50,7 +50,7 @@ func (s *Values[K, V]) leave(key K, known *value[V]) {
 	}
 }
 
-// Len is how many values there are.
+// Len returns the number of values.
 func (s *Values[K, V]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
