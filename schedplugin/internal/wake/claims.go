@@ -20,8 +20,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// afterClaimEvent decides whether a pod is worth another attempt after a claim was added,
-// updated or deleted. When in doubt, it is.
+// afterClaimEvent is the queueing hint for a claim that was added, updated or deleted. When in doubt, it
+// returns Queue.
 func (h *Hints) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
 	if _, unknown := oldObject.(cache.DeletedFinalStateUnknown); unknown && newObject == nil {
 		return fwk.Queue, nil
@@ -38,9 +38,9 @@ func (h *Hints) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject, 
 	return hint, nil
 }
 
-// noteChange has the next pod see what the event tells, even if the event gets here before it
-// gets to where claims are followed. Else a pod that it makes schedulable could be rejected
-// once more, with no other event to come. An event is told once for each pod that waits.
+// noteChange passes the event to the model at once. The model's own handler may get it later than the queue.
+// Then the pod could be rejected again with the old state, and no other event would come. One event leads to
+// one call for each waiting pod.
 func (h *Hints) noteChange(oldObject, newObject any) {
 	if newObject == nil {
 		h.Changed(oldObject, true)
@@ -51,8 +51,8 @@ func (h *Hints) noteChange(oldObject, newObject any) {
 	}
 }
 
-// judgeClaimEvent is called for each pod that waits, with each event. For most of them, it is
-// somebody else's claim.
+// judgeClaimEvent returns the hint with its reason. It is called for each waiting pod and event, and mostly
+// the claim is not the pod's.
 func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.ResourceClaim) (fwk.QueueingHint, string) {
 	if after == nil {
 		switch {
@@ -83,20 +83,20 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 	case before == nil:
 		return fwk.Queue, "the pod's claim was created"
 	case equality.Semantic.DeepEqual(&before.Status, &after.Status):
-		// Drivers and controllers change metadata. The spec is immutable.
+		// Only the metadata changed. The spec is immutable.
 		return fwk.QueueSkip, "its status did not change"
 	}
 	return fwk.Queue, "the status of the pod's claim changed"
 }
 
-// gotDevices reports whether an event tells that a claim got devices.
+// gotDevices reports whether an event is that a claim was allocated.
 func gotDevices(before, after *resourceapi.ResourceClaim) bool {
 	return after.Status.Allocation != nil && (before == nil || before.Status.Allocation == nil)
 }
 
-// podsConcernedByClaim narrows an event down to the pods that it may concern: all of them
-// if devices came free, else those that refer to the claim, and if it got devices, those for which one of
-// these may have been an error.
+// podsConcernedByClaim is the pre-queueing hint: it lists the pods for which the hint has to be called. These
+// are all pods if devices came free, else those that refer to the claim. If the claim was allocated, those
+// with DeviceUseHelps are added.
 func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (fwk.PreQueueingHintResult, error) {
 	h.noteChange(oldObject, newObject)
 	before, _ := oldObject.(*resourceapi.ResourceClaim)
@@ -104,7 +104,7 @@ func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (f
 	claim := after
 	switch {
 	case before == nil && after == nil:
-		// An object which was deleted unseen, or of another kind: anything may have changed.
+		// The informer missed the deletion, or the object is of another type: anything may have changed.
 		return fwk.PreQueueingHintResult{AllPods: true}, nil
 	case after == nil:
 		claim = before
@@ -116,7 +116,7 @@ func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (f
 	}
 	pods, err := h.Pods.Of(claim)
 	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
-		// The pod may not refer to it yet.
+		// The pod's status may not name the claim yet.
 		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
 	}
 	if after != nil && gotDevices(before, after) {

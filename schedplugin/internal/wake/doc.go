@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wake decides which events make a pod worth another attempt: all that may cure why it was
-// rejected, and no others. docs/operations.md has the table.
+// Package wake has the queueing hints: which events may make a rejected pod schedulable.
+// docs/operations.md has the table.
 //
 // # Where to look
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// GroupEvent is that a PodGroup asks for something else of the devices of its pods.
+// GroupEvent is an update of a PodGroup, with the hint for what it asks of the devices of its pods.
 func GroupEvent() fwk.ClusterEventWithHint {
 	return fwk.ClusterEventWithHint{
 		Event:          fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Update},

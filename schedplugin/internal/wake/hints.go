@@ -23,25 +23,25 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
-// Hints decide which events make a pod worth another attempt that was rejected for want of
-// devices. They are safe for concurrent use: the scheduling queue asks under its locks.
+// Hints has the queueing hints for pods that were rejected for lack of devices. It is safe for concurrent
+// use: the scheduling queue calls it under its locks.
 type Hints struct {
 	Source  claimstate.Source
 	Pods    claimstate.Index
 	Endings *refusal.Endings
-	// Slices tell whether labels of nodes matter, and what the end of a slice brings back.
+	// Slices reports whether node labels decide about devices, and whether a pool has slices of an older generation.
 	Slices *Slices
-	// Changed is told of claims, or that they were deleted, before a pod is tried again.
+	// Changed is Model.Changed. It gets changes of claims before a pod is tried again.
 	Changed func(claim any, deleted bool)
-	// lastNoted is the claim that the last event was about.
+	// lastNoted is the claim of the last event.
 	lastNoted atomic.Pointer[resourceapi.ResourceClaim]
 }
 
-// Events lists what may make a pod schedulable.
+// Events lists the events that may make a pod schedulable, with their hints.
 func (h *Hints) Events() []fwk.ClusterEventWithHint {
 	return []fwk.ClusterEventWithHint{
-		// Slices select nodes by label, device plugins register what pods ask for as
-		// extended resources, and some devices need a feature of the node.
+		// Slices select nodes by label, device plugins set allocatable extended resources, and some devices
+		// need a feature of the node.
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable | fwk.UpdateNodeDeclaredFeature},
 			QueueingHintFn: h.afterNodeEvent,
@@ -52,13 +52,12 @@ func (h *Hints) Events() []fwk.ClusterEventWithHint {
 			PreQueueingHintFn: h.podsConcernedByClaim,
 		},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add | fwk.Delete}, QueueingHintFn: h.afterPodEvent},
-		// Claims made from templates get known by the status of the pod.
+		// The status of a pod names its claims from templates.
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim},
 			QueueingHintFn: h.afterPodUpdate,
 		},
-		// Registering for classes is also what keeps the scheduler's index of extended
-		// resources up to date.
+		// The scheduler's index of extended resources also gets its updates through this registration.
 		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add | fwk.Update}},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete},
@@ -67,12 +66,10 @@ func (h *Hints) Events() []fwk.ClusterEventWithHint {
 	}
 }
 
-// afterPodEvent decides whether a pod is worth another attempt after one got to a node, left
-// it, or could not be bound to it. Devices come free when claims do, which is another event,
-// with some exceptions. Devices that were only reserved come free without, and so do those
-// that were set aside for a pod which went elsewhere. And a pod that preempts others is held
-// back by DefaultPreemption until it has evicted them; meanwhile the queue lets no other
-// event pass than this one.
+// afterPodEvent is the queueing hint for a pod that was bound to a node, left it, or could not be bound.
+// Devices come free with claims, which is another event, with some exceptions. Devices that were only
+// reserved, or set aside for a pod that went elsewhere, come free without. And while DefaultPreemption evicts
+// victims, the queue holds back the preemptor: then it accepts no other event than this one.
 func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
 	left, arrived, err := schedutil.As[*corev1.Pod](oldObject, newObject)
 	if err != nil {
@@ -85,7 +82,7 @@ func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, ne
 			hint = fwk.Queue
 		}
 	case left == nil:
-	case last.NodeResourceShort: // what it took of its node is free
+	case last.NodeResourceShort: // the resources that the pod used are free
 		hint = fwk.Queue
 	case mayBeVictimOf(pod, left) && claimstate.HoldsClaims(left) || h.neverBound(left):
 		hint = fwk.Queue
@@ -96,8 +93,7 @@ func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, ne
 	return hint, nil
 }
 
-// afterNodeEvent decides whether a pod is worth another attempt after a node was added or
-// changed.
+// afterNodeEvent is the queueing hint for a node that was added or changed.
 func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
 	before, after, err := schedutil.As[*corev1.Node](oldObject, newObject)
 	if err != nil {
@@ -116,7 +112,7 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 	case !h.Slices.NodeLocal():
 		return fwk.Queue, nil
 	}
-	// Only what is allocated already may be bound to labels.
+	// Only an existing allocation can depend on labels.
 	claims, err := h.Source.Resolve(pod)
 	for _, claim := range claims {
 		if claim.Object.Status.Allocation != nil {
@@ -129,9 +125,9 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 	return fwk.QueueSkip, nil
 }
 
-// afterSliceEvent decides whether a pod is worth another attempt after a slice was added,
-// updated or deleted. Without a slice there are fewer devices, which helps those who want
-// all of them, and where one spoils others; or there are those of an older generation.
+// afterSliceEvent is the queueing hint for a slice that was added, updated or deleted. A deletion helps in
+// three cases. Claims want all devices. The slice made others unusable. Or slices of an older generation
+// count again.
 func (h *Hints) afterSliceEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
 	gone, ok := oldObject.(*resourceapi.ResourceSlice)
 	if newObject != nil || !ok || h.Slices.HasOlderGeneration(gone) {
@@ -154,8 +150,7 @@ func mayBeVictimOf(preemptor, gone *corev1.Pod) bool {
 		preemption.PodTerminatingByPreemption(gone) && priority.PodPriority(gone) < priority.PodPriority(preemptor)
 }
 
-// neverBound reports whether devices that were reserved for a pod came free without getting
-// into a claim.
+// neverBound reports whether the devices that were reserved for a pod came free without an allocated claim.
 func (h *Hints) neverBound(gone *corev1.Pod) bool {
 	if gone.Status.Phase != corev1.PodPending && gone.Status.Phase != "" {
 		return false
@@ -172,7 +167,7 @@ func (h *Hints) neverBound(gone *corev1.Pod) bool {
 	return false
 }
 
-// afterPodUpdate decides whether a pod has all the claims it was waiting for.
+// afterPodUpdate is the queueing hint for a pod whose claims were generated: Queue if all of them exist.
 func (h *Hints) afterPodUpdate(logger klog.Logger, pod *corev1.Pod, _, newObject any) (fwk.QueueingHint, error) {
 	_, updated, err := schedutil.As[*corev1.Pod](nil, newObject)
 	if err != nil {

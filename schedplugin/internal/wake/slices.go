@@ -13,29 +13,25 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Slices know whether each device belongs to one node, and which generations of pools there are.
-// They are asked under the locks of the scheduling queue, for each pod that gets there. They are
-// safe for concurrent use.
-//
-// They look into the informer's store. It has each change before any handler is told of it, so that
-// they know of all that the queue was told of.
+// Slices reports whether each device belongs to one node, and which generations of pools there are. It is
+// called under the locks of the scheduling queue, for each pod that enters it. It is safe for concurrent use.
 type Slices struct {
-	// Lister is asked where there is no store.
+	// Lister is used if there is no store.
 	Lister fwk.ResourceSliceLister
-	// store has the slices by the keys of indexers. Nil without one.
+	// store is the informer's store with the indexes below. Nil without one.
 	store cache.Indexer
 	// synced reports whether the store has all slices.
 	synced func() bool
 }
 
-// NewSlices looks into the scheduler's store of slices, if there is one. A simulator's are listed each time.
+// NewSlices uses the scheduler's informer of slices if stored is set. Otherwise the manager's list is read each time.
 func NewSlices(handle fwk.Handle, stored bool) (*Slices, error) {
 	l := &Slices{Lister: handle.SharedDRAManager().ResourceSlices()}
 	if !stored {
 		return l, nil
 	}
 	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()
-	// Another profile may have added them.
+	// Another profile may have added the indexes.
 	if _, added := informer.GetIndexer().GetIndexers()[byPool]; !added {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("index resource slices: %w", err)
@@ -48,7 +44,7 @@ func NewSlices(handle fwk.Handle, stored bool) (*Slices, error) {
 const (
 	// byPool finds the slices of a pool.
 	byPool = "dray-pool"
-	// byReach has those slices with devices that several nodes may reach under one key.
+	// byReach has under one key all slices with devices that several nodes may reach.
 	byReach = "dray-reach"
 )
 
@@ -68,13 +64,13 @@ var indexers = cache.Indexers{
 	},
 }
 
-// poolOf is the key of a pool. Names of drivers have no slash.
+// poolOf is the key of a pool. Driver names contain no slash.
 func poolOf(slice *resourceapi.ResourceSlice) string {
 	return slice.Spec.Driver + "/" + slice.Spec.Pool.Name
 }
 
-// HasOlderGeneration reports whether there may be slices of the same pool with a lower generation, of which
-// the devices count once no slice has a higher one.
+// HasOlderGeneration reports whether there may be slices of the same pool with a lower generation. Their
+// devices count once no slice has a higher one.
 func (l *Slices) HasOlderGeneration(slice *resourceapi.ResourceSlice) bool {
 	if !l.Synced() {
 		return true
