@@ -14,8 +14,8 @@ const (
 	ArgsKind       = "DrayArgs"
 )
 
-// DrayArgs are the arguments of the plugin, in pluginConfig of a scheduler configuration.
-// Decode gives fields their defaults that are not set, or null.
+// DrayArgs are the arguments of the plugin, in pluginConfig of a scheduler configuration. Decode sets
+// defaults for fields that are not set, or null.
 type DrayArgs struct {
 	metav1.TypeMeta `json:",inline"`
 	// FilterBudget is the number of search steps for a pod on one node, after which the
@@ -48,8 +48,8 @@ type DrayArgs struct {
 	SwitchesFile string `json:"switchesFile,omitempty"`
 }
 
-// EventLimits are token buckets: one for the Events of a scheduler, and one for each pod. What
-// is over the limit is said with a later attempt.
+// EventLimits are token buckets: one for the Events of a scheduler, and one for each pod. A suppressed Event
+// is written after a later attempt.
 type EventLimits struct {
 	// QPS is how many Events the scheduler writes per second in the long run. Default: 5.
 	QPS float64 `json:"qps,omitempty"`
@@ -61,8 +61,8 @@ type EventLimits struct {
 	PodBurst int32 `json:"podBurst,omitempty"`
 }
 
-// ScoringArgs are weights, from 0 to 100. A node gets the weighted mean of what speaks for
-// it. Weights of zero cost nothing.
+// ScoringArgs are weights, from 0 to 100. The score of a node is the weighted mean. A criterion with weight
+// zero is not computed.
 type ScoringArgs struct {
 	// PrioritizedLists prefers nodes that serve prioritized lists with earlier alternatives.
 	// Default: 1. It needs the feature DRAPrioritizedList.
@@ -72,12 +72,12 @@ type ScoringArgs struct {
 	// Spreading prefers nodes of whose devices least are in use. Default: 0. It excludes
 	// Packing.
 	Spreading int64 `json:"spreading,omitempty"`
-	// LeastWaste prefers nodes on which the devices that are left stay most useful: where no
-	// free partition becomes unobtainable for want of counters. Default: 0.
+	// LeastWaste prefers nodes on which few free devices become unallocatable, such as partitions whose
+	// counters the pod's devices consume. Default: 0.
 	LeastWaste int64 `json:"leastWaste,omitempty"`
 }
 
-// OnlyLists reports whether scores are those of kube-scheduler.
+// OnlyLists reports whether only prioritized lists count, as in kube-scheduler.
 func (s ScoringArgs) OnlyLists() bool { return s.Packing+s.Spreading+s.LeastWaste == 0 }
 
 // Sum is what the weights are together.
@@ -85,7 +85,7 @@ func (s ScoringArgs) Sum() int64 {
 	return s.PrioritizedLists + s.Packing + s.Spreading + s.LeastWaste
 }
 
-// What fields of DrayArgs may say.
+// Values of DrayArgs.Explain.
 const (
 	ExplainEvent   = "Event"
 	ExplainReasons = "Reasons"

@@ -19,7 +19,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Decode reads arguments as a scheduler configuration has them, strictly. Nil stands for the
+// Decode reads arguments as a scheduler configuration has them. Unknown fields are errors. Nil stands for the
 // defaults. Errors name the field. Features are those of the scheduler.
 func Decode(raw runtime.Object, features feature.Features) (*DrayArgs, error) {
 	args := &DrayArgs{
@@ -48,7 +48,7 @@ func Decode(raw runtime.Object, features feature.Features) (*DrayArgs, error) {
 	return args, nil
 }
 
-// setTimes sets times that are not set. Those whose feature is off are zero.
+// setTimes sets the defaults of times. If the feature of a time is off, it is zero.
 func (a *DrayArgs) setTimes(features feature.Features) {
 	filter, binding := &metav1.Duration{}, &metav1.Duration{}
 	if features.EnableDRASchedulerFilterTimeout {
@@ -112,7 +112,7 @@ func (s ScoringArgs) validate(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// validateTimeout wants none where the feature that it is for is off.
+// validateTimeout refuses a timeout whose feature is off.
 func validateTimeout(name string, timeout, least time.Duration, allowed bool, need string) field.ErrorList {
 	path := field.NewPath(name)
 	switch {

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config is what the configuration of the plugin says.
+// Package config has the arguments of the plugin, and switches that can change while it runs.
 //
 //	scheduler configuration ── pluginConfig ──► DrayArgs ── Decode ──► DrayArgs, checked and with defaults
 //	file ── read again while the scheduler runs ──► Switches ──► SwitchFile
@@ -10,5 +10,5 @@
 //
 //	args.go      DrayArgs, as people write them
 //	decode.go    reading them: defaults and checks
-//	switches.go  what can be turned off while the scheduler runs
+//	switches.go  the file of switches
 package config

@@ -19,22 +19,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Switches are what can be turned off while the scheduler runs, in the file that
-// DrayArgs.SwitchesFile names. What is not set is on.
+// Switches can be turned off while the scheduler runs, in the file that DrayArgs.SwitchesFile names. A switch
+// that is not set is on.
 type Switches struct {
-	// SetAside has pods find the devices in use that a pod nominated to the node will get.
-	// Without, such a pod may find its devices gone when those it preempted have left.
+	// SetAside counts the devices that a pod nominated to the node will get as in use for other pods. Without
+	// it, others may take these devices once the victims have left.
 	SetAside *bool `json:"setAside,omitempty"`
-	// Preemption lets pods and groups of higher priority preempt others for their devices.
-	// Without, they are preempted for other resources only.
+	// Preemption lets pods and groups of higher priority preempt others for their devices. Without it, pods
+	// are preempted for other resources only.
 	Preemption *bool `json:"preemption,omitempty"`
 }
 
-// switchesPeriod is how often the file is read. The kubelet brings a mounted ConfigMap up to
-// date less often than that.
+// switchesPeriod is how often the file is read. The kubelet updates a mounted ConfigMap less often.
 const switchesPeriod = 5 * time.Second
 
-// SwitchFile has the Switches at the moment. It is safe for concurrent use.
+// SwitchFile has the current Switches. It is safe for concurrent use.
 type SwitchFile struct {
 	path    string
 	current atomic.Pointer[Switches]
@@ -43,8 +42,8 @@ type SwitchFile struct {
 	failed string
 }
 
-// OpenSwitches reads the file. There may be none: then everything is on. It is an error if the
-// file cannot be read or understood. Later on, such a file changes nothing.
+// OpenSwitches reads the file. If it does not exist, everything is on. It is an error if the file cannot be
+// read or parsed.
 func OpenSwitches(path string) (*SwitchFile, error) {
 	s, read := &SwitchFile{path: path}, &Switches{}
 	if path != "" {
@@ -80,8 +79,8 @@ func (s *SwitchFile) Follow(ctx context.Context) {
 	}
 }
 
-// Reread reads the file once. What cannot be read or understood is logged, and changes nothing.
-// It is safe for concurrent use.
+// Reread reads the file once. If it cannot be read or parsed, the error is logged, and the switches stay. It
+// is safe for concurrent use.
 func (s *SwitchFile) Reread(logger klog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
