@@ -22,17 +22,17 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
-// Accounting is for devices that stand for resources of their node, such as CPU: what a pod takes of these counts as
-// requested, and nodes that do not have as much are refused.
+// Some devices stand for resources of their node, such as CPU (feature DRANodeAllocatableResources). What a
+// pod takes of them counts as requested, and nodes with less are refused.
 
-// accounting knows whether there are such devices. It is safe for concurrent use.
+// accounting remembers of the latest snapshot whether it has such devices. It is safe for concurrent use.
 type accounting struct {
 	mu       sync.Mutex
 	snapshot *pools.Snapshot
 	found    bool
 }
 
-// snapshotIfAny returns a snapshot if there are such devices, else nil.
+// snapshotIfAny returns the snapshot if it has such devices, else nil.
 func (a *accounting) snapshotIfAny(snapshot *pools.Snapshot) *pools.Snapshot {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,12 +45,12 @@ func (a *accounting) snapshotIfAny(snapshot *pools.Snapshot) *pools.Snapshot {
 	return snapshot
 }
 
-// extendedNotRecorded is why devices for extended resources cannot stand for resources of their node: the API server accepts only what
-// is taken by claims that the spec of the pod names.
+// extendedNotRecorded is the reason for a restriction: devices for extended resources cannot stand for
+// resources of their node. The API server accepts a record only for claims that the pod's spec names.
 const extendedNotRecorded = refusal.Short + "devices for extended resources stand for CPU or other resources of their node, which cannot be recorded in the status of a pod"
 
-// account refuses a node that does not have what the pod requests together with what its devices take. Found are
-// the devices of the variant's claims.
+// account refuses a node with less than what the pod requests and its devices take. Found are the devices of
+// the variant's claims, in order.
 func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo, found []resourceapi.AllocationResult) *fwk.Status {
 	chosen := make(map[types.UID]*resourceapi.AllocationResult)
 	for i, claim := range v.claims {
@@ -76,7 +76,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 		return nil
 	}
 	open := c.accounts
-	if c.preemption.IsWhatIf() { // what is found out is not for the scheduler
+	if c.preemption.IsWhatIf() { // accounts of a what-if must not get into the cycle state
 		open = func() (*nodeallocatable.Accounts, *fwk.Status) { return p.openAccounts(ctx, c, pod) }
 	}
 	opened, status := open()
@@ -107,7 +107,7 @@ func (p *Plugin) openAccounts(ctx context.Context, c *cycle, pod *corev1.Pod) (*
 		object := *claim.Object
 		switch {
 		case object.Status.Allocation == nil:
-			// Such a claim may be shared by pods of the group, for which it is in flight.
+			// It may be in flight, shared by pods of the group: these count as its consumers.
 			object.Status.ReservedFor = c.member.Cycle().Others(object.UID, pod.UID)
 		case p.source.ReservedFor(pod, claim.Object):
 			object.Status.ReservedFor = nil
@@ -119,8 +119,8 @@ func (p *Plugin) openAccounts(ctx context.Context, c *cycle, pod *corev1.Pod) (*
 
 var errNotAccounted = errors.New("its devices are others than those that were accounted for")
 
-// accountedFor checks that the devices which a pod gets are those that were accounted for: pods of a group may have
-// changed what is in use.
+// accountedFor checks that the pod gets the devices that Filter accounted for: other pods of the group may
+// have taken devices since.
 func (c *cycle) accountedFor(feasible *feasibleNode) error {
 	if c.devices == nil {
 		return nil
@@ -139,7 +139,7 @@ func sameShare(a, b resourceapi.DeviceRequestAllocationResult) bool {
 	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && equality.Semantic.DeepEqual(a.ConsumedCapacity, b.ConsumedCapacity)
 }
 
-// record writes what the devices of a pod take of its node into its status.
+// record writes into the pod's status what its devices take of the node.
 func (p *Plugin) record(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, node string) error {
 	if !p.features.EnableDRANodeAllocatableResources {
 		return nil

@@ -16,10 +16,10 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
-// errInTreePlugin refuses what would otherwise give a device away twice.
+// errInTreePlugin keeps a scheduler from starting in which two plugins could allocate the same device.
 var errInTreePlugin = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight. Disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
 
-// watchForeign returns what notices allocations of another scheduler, nil where claims have no informer.
+// watchForeign returns a watch for allocations by other schedulers, nil if claims have no informer.
 func (p *Plugin) watchForeign(ctx context.Context) (*foreign.Watch, error) {
 	if !hasInformers(p.dra) {
 		return nil, nil
@@ -27,7 +27,7 @@ func (p *Plugin) watchForeign(ctx context.Context) (*foreign.Watch, error) {
 	return foreign.Of(ctx, p.dra, p.handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer(), p.recordForeign)
 }
 
-// recordForeign says that somebody else gives devices away which are for this scheduler to give.
+// recordForeign reports that another scheduler allocated devices of a driver whose devices this one allocates, too.
 func (p *Plugin) recordForeign(claim *resourceapi.ResourceClaim, driver string, tell bool) {
 	metrics.AllocatedByOther()
 	if !tell {

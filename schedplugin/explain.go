@@ -21,8 +21,7 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
-// reasonOf says why a node does not have the devices. For nodes that are alike it is found
-// out once.
+// reasonOf returns the reason why a node is refused. It is computed once for nodes with equal answers.
 func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev1.Node, found allocator.Feasibility, answer string, err error) string {
 	name := c.countedName(node)
 	switch answer {
@@ -32,14 +31,14 @@ func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev
 		return c.refusals.Add(v, refusal.Undecided, refusal.Undecided, name)
 	case metrics.Timeout:
 		return c.refusals.Add(v, refusal.Timeout, refusal.Timeout, name)
-	case metrics.Cancelled: // nobody is interested
+	case metrics.Cancelled: // the scheduler cancelled the search
 		return fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx))
 	}
 	return c.refusals.Add(v, allocator.General(err), refusal.Error, name)
 }
 
-// reasonAgainst says what the node lacks. What is set aside for other pods is looked at as
-// what it is.
+// reasonAgainst returns what the node lacks. If only devices that are set aside for nominated pods are
+// missing, it says so.
 func (p *Plugin) reasonAgainst(ctx context.Context, c *cycle, v *variant, node *corev1.Node, found allocator.Feasibility) string {
 	name := c.countedName(node)
 	problem, usage, alike := v.problemFor(c), c.usage(), found.Alike()
@@ -64,8 +63,8 @@ func (p *Plugin) reasonAgainst(ctx context.Context, c *cycle, v *variant, node *
 	return c.refusals.AddAnswer(v, unsatisfiable, alike, p.reasons.Of(v, unsatisfiable), name)
 }
 
-// countedName is the name under which a node is counted among those that are refused: none if the
-// question is what would be without pods.
+// countedName is the name under which a refused node is counted. It is empty in a what-if without some pods,
+// which does not count.
 func (c *cycle) countedName(node *corev1.Node) string {
 	if c.preemption.Removed() {
 		return ""
@@ -73,8 +72,8 @@ func (c *cycle) countedName(node *corev1.Node) string {
 	return node.Name
 }
 
-// explain records an Event about a pod or its group that sums up why no node has the devices, by what was found out about a pod.
-// Of a group it says how many pods get devices together, if that is known.
+// explain records an Event about a pod or PodGroup that sums up why no node has the devices. For a group it
+// adds how many pods get devices together, if that is known.
 func (p *Plugin) explain(ctx context.Context, about runtime.Object, refusals []*refusal.Refusal, outlook string) {
 	recorder := p.handle.EventRecorder()
 	if recorder == nil || p.args.Explain == config.ExplainReasons || len(refusals) == 0 {
@@ -93,19 +92,19 @@ func (p *Plugin) explain(ctx context.Context, about runtime.Object, refusals []*
 	p.eventLimiter.Record(recorder.WithLogger(logger), who, *to, refusals)
 }
 
-// What becomes of a search that was given up: it is repeated after a while, with four times
-// the budget and twice the time of the attempt before, up to a limit.
+// A search that was given up is repeated after a pause. Each time, it has four times the budget and twice the
+// time, up to a limit.
 const (
 	firstRetry     = time.Second
 	lastRetry      = time.Minute
 	maxBudgetLevel = 3
 )
 
-// budgetLevel is how often the limits of a search are raised for a pod.
+// budgetLevel is how many times the limits of a search were raised for a pod.
 func (p *Plugin) budgetLevel(pod types.UID) int { return min(p.endings.Undecided(pod), maxBudgetLevel) }
 
-// retry has a pod tried again though nothing happens: that its search was given up does not
-// say that there are no devices.
+// retry activates a pod after a pause, without any event: a search that was given up does not say that there
+// are no devices.
 func (p *Plugin) retry(ctx context.Context, pod *corev1.Pod, undecided int) {
 	pause := lastRetry
 	if shift := undecided - 1; shift < 6 {
@@ -119,7 +118,7 @@ func (p *Plugin) retry(ctx context.Context, pod *corev1.Pod, undecided int) {
 	})
 }
 
-// recordAttempt records how an attempt ended that found no node.
+// recordAttempt records why an attempt found no node.
 func (p *Plugin) recordAttempt(ctx context.Context, c *cycle, pod *corev1.Pod, refusals []*refusal.Refusal) {
 	if c.undecided.Load() {
 		metrics.LeftUndecided()

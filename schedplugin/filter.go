@@ -19,9 +19,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
-// Filter accepts a node if the allocated claims of the pod are available there, and there
-// are devices for the others. Devices are chosen later, in Reserve, for the one node that
-// is taken.
+// Filter accepts a node if the allocated claims of the pod can be used there, and the other claims can be
+// allocated. Devices are chosen in Reserve, for the selected node only.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	if p.resizing(pod) {
 		return nil
@@ -47,7 +46,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		return status
 	}
 	if reason != "" {
-		// Only where everything else is at hand it makes sense to give these up.
+		// PostFilter deallocates these claims. That helps only if the node has everything else.
 		c.addUnusable(unusable)
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
@@ -64,8 +63,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return nil
 }
 
-// unusable returns the claims whose allocation is of no use on the node, and why that of
-// the first is.
+// unusable returns the claims whose allocation cannot be used on the node, with the reason for the first.
 func (p *Plugin) unusable(of []*claimstate.Claim, node *corev1.Node) (claims []*claimstate.Claim, reason string) {
 	for _, claim := range of {
 		why := p.whyUnusable(claim, node)
@@ -80,7 +78,7 @@ func (p *Plugin) unusable(of []*claimstate.Claim, node *corev1.Node) (claims []*
 	return claims, reason
 }
 
-// whyUnusable says what keeps an allocation from being used on a node, if anything does.
+// whyUnusable says why an allocation cannot be used on a node. It is empty if it can.
 func (p *Plugin) whyUnusable(claim *claimstate.Claim, node *corev1.Node) string {
 	allocation := claim.Allocated()
 	switch {
@@ -107,13 +105,13 @@ func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
 	return slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.SkipNodeOperations) > 0 })
 }
 
-// allocatable looks for devices on a node. The status is nil if there are.
+// allocatable searches devices for the unallocated claims on a node. The status is nil if there are enough.
 func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (allocator.Feasibility, *fwk.Status) {
 	if v.problem == nil {
 		return allocator.Feasibility{}, nil
 	}
 	if _, planned := c.member.Planned(v.claims, c.preemption.IsWhatIf()); planned {
-		return allocator.Feasibility{}, nil // they are set aside for the group as a whole
+		return allocator.Feasibility{}, nil // Reserve takes the planned devices
 	}
 	node := nodeInfo.Node()
 	found, err := v.problemFor(c).Feasible(p.withTimeout(ctx, c), c.usage(), node)
@@ -132,7 +130,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	return found, refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
 }
 
-// evictionHelps reports whether there would be devices on the node if all pods of lower priority were gone.
+// evictionHelps reports whether the claims could be allocated on the node if all pods of lower priority were evicted.
 func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeInfo fwk.NodeInfo) bool {
 	without := c.preemption.Evicted(nodeInfo)
 	if without == nil {
@@ -145,7 +143,7 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeIn
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 
-// searchGivenUp reports whether an answer says that it is not known whether there are devices.
+// searchGivenUp reports whether a search ended without an answer, because of its budget or time limit.
 func searchGivenUp(answer string) bool {
 	return answer == metrics.Undecided || answer == metrics.Timeout
 }

@@ -38,7 +38,7 @@ import (
 // Name is the name of the plugin in scheduler configurations.
 const Name = "Dray"
 
-// programCacheSize is how many compiled CEL expressions are kept.
+// programCacheSize is how many compiled CEL expressions are cached.
 const programCacheSize = 1024
 
 // Plugin implements the extension points of the scheduling framework. It is safe for
@@ -49,31 +49,30 @@ type Plugin struct {
 	handle   fwk.Handle
 	dra      fwk.SharedDRAManager
 	source   claimstate.Source
-	// core allocates. Questions of what would be are for a second one, as an allocator
-	// remembers the last answer for each node.
+	// core allocates devices. whatIfCore answers what-ifs: an allocator remembers the last answer for each
+	// node, and those of what-ifs would replace the real ones.
 	core, whatIfCore *allocator.Allocator
-	// retryCores have larger budgets, for pods whose search was given up.
+	// retryCores have larger budgets, by budget level minus 1. They are for pods whose search was given up.
 	retryCores [maxBudgetLevel]*allocator.Allocator
-	// model is nil if dynamic resource allocation is switched off. Then the plugin has
-	// nothing to say about any pod.
+	// model is nil if the feature DynamicResourceAllocation is off. Then no extension point does anything.
 	model        *model.Model
 	writer       *binding.Writer
 	pods         claimstate.Index
 	hints        *wake.Hints
 	eventLimiter *refusal.EventLimiter
-	// accounting is of devices that stand for resources of nodes.
+	// accounting finds the devices that stand for resources of their node, such as CPU.
 	accounting accounting
-	// preemption knows devices as they would be if pods came or went.
+	// preemption says which devices are in use if pods are added or removed, as AddPod and RemovePod do.
 	preemption *preempt.Preemption
 	endings    *refusal.Endings
-	// stopped is an error once the scheduler ends.
+	// stopped returns an error once the scheduler shuts down.
 	stopped func() error
-	// queueExists reports whether there is a scheduling queue, and rivalLate whether the in-tree plugin is in use once
-	// the first pod comes: whoever makes frameworks one by one may not ask for events.
+	// queueExists reports whether the handle has a scheduling queue, and inTreeInUse whether the in-tree plugin is in use.
+	// Both are evaluated once, at the first pod: programs that create frameworks one by one may never call EventsToRegister.
 	queueExists, inTreeInUse func() bool
 	// groups plans devices for pods that are scheduled together.
 	groups *podgroup.Groups
-	// reasons are those of nodes.
+	// reasons caches the short reasons for which nodes are refused.
 	reasons refusal.Reasons
 }
 
@@ -97,7 +96,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	return NewWithFeatures(ctx, args, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 }
 
-// NewWithFeatures is New for those who decide themselves which features are on.
+// NewWithFeatures is New with the feature gates that the caller gives.
 func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
 	decoded, err := config.Decode(args, features)
 	if err != nil {
@@ -169,7 +168,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	return p, nil
 }
 
-// newPreemption makes what supposes that pods come or go.
+// newPreemption returns what answers what-ifs for preemption.
 func (p *Plugin) newPreemption(switches *config.SwitchFile) *preempt.Preemption {
 	return &preempt.Preemption{
 		Snapshot:    p.handle.SnapshotSharedLister,
@@ -184,7 +183,7 @@ func (p *Plugin) newPreemption(switches *config.SwitchFile) *preempt.Preemption 
 	}
 }
 
-// newGroups makes what plans devices for pods that are scheduled together.
+// newGroups returns what plans devices for the pods of PodGroups.
 func (p *Plugin) newGroups() *podgroup.Groups {
 	return podgroup.New(podgroup.Hooks{
 		Handle:      p.handle,
@@ -208,7 +207,7 @@ func (p *Plugin) newGroups() *podgroup.Groups {
 	})
 }
 
-// makeAllocators makes the allocators, which share what they remember.
+// makeAllocators makes the allocators. They share one allocator.Memory.
 func (p *Plugin) makeAllocators() error {
 	policy, err := allocator.PolicyNamed(p.args.Policy)
 	if err != nil {
@@ -230,16 +229,16 @@ func (p *Plugin) makeAllocators() error {
 	return nil
 }
 
-// ClaimChanges is what the ResourceClaimTracker of a simulator should be: the plugin looks only at
-// the claims that changed. It has to list all claims of another tracker for each pod.
+// ClaimChanges is an interface that the ResourceClaimTracker of a simulator should implement. Then the plugin
+// looks only at claims that changed. With another tracker, it lists all claims for each pod.
 type ClaimChanges = model.ClaimChanges
 
-// ExtendedClaims is what such a tracker should be, too: the plugin asks it for the claim of a pod with
-// extended resources, instead of looking for it among all claims.
+// ExtendedClaims is an interface that such a tracker should implement, too. Then the plugin asks it for the
+// claim of a pod with extended resources, instead of searching all claims.
 type ExtendedClaims = claimstate.ExtendedClaims
 
-// newModel returns the state that is kept of the cluster. Of the scheduler's own manager
-// it is known which events tell what changes. Others, such as those of simulators, are asked.
+// newModel returns the model of devices and claims. With the scheduler's own manager, informer events tell it
+// which claims changed. With another one, such as that of a simulator, it has to ask.
 func newModel(ctx context.Context, handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
 	dra := handle.SharedDRAManager()
 	state := model.Shared(ctx, dra, gates)
@@ -256,19 +255,19 @@ func (p *Plugin) Name() string { return Name }
 // later extension point has anything to do.
 func (p *Plugin) enabled() bool { return p.model != nil }
 
-// bindingConditions reports whether devices may have to be prepared before a pod is bound.
+// bindingConditions reports whether device binding conditions are on: whether PreBind may have to wait for devices.
 func (p *Plugin) bindingConditions() bool {
 	return p.features.EnableDRADeviceBindingConditions && p.features.EnableDRAResourceClaimDeviceStatus
 }
 
-// coreFeatures says which of the scheduler's features concern the core.
+// coreFeatures translates the scheduler's feature gates for the allocator.
 func coreFeatures(f feature.Features) allocator.Features {
 	return allocator.Features(dynamicresources.AllocatorFeatures(f))
 }
 
-// Registry returns the plugins in the tree and this one, for programs that make a scheduler
-// framework of their own, such as autoscalers. The scheduler command adds those in the tree by
-// itself: it takes Name and New.
+// Registry returns the in-tree plugins and this one. It is for programs that create scheduler frameworks
+// themselves, such as autoscalers. The scheduler command adds the in-tree plugins by itself, and only takes
+// Name and New.
 func Registry() (frameworkruntime.Registry, error) {
 	registry := plugins.NewInTreeRegistry()
 	if err := registry.Register(Name, New); err != nil {

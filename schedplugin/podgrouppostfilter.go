@@ -19,9 +19,9 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
-// PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
-// pods what PostFilter would, and if that is not enough, one claim of the group itself. It keeps the next
-// plugins from preempting pods as PostFilter does.
+// PodGroupPostFilter deallocates claims of a group that could not be placed: for each pod one, as PostFilter
+// does. If some pods have none, it deallocates one claim of the group itself. It keeps the next plugins from
+// preempting pods as PostFilter does.
 func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	if !p.enabled() {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -43,7 +43,7 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if nominated := p.groups.Await(ctx, groupCycle, group.GetUnscheduledPods()); nominated != nil {
 		logger.V(5).Info("The group waits for the devices of pods that were preempted")
-		// This ends PostFilter, so that nobody else is preempted.
+		// Success ends PostFilter: no other plugin evicts pods.
 		return nominated, fwk.NewStatus(fwk.Success, preempt.Waits)
 	}
 	nominated, outlook := p.groups.Replan(ctx, groupCycle, group, schedule)
@@ -68,8 +68,9 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// deallocateFor gives up claims for a group, and says so. Settled is set if there was something to give up for each of its pods, or for
-// the group. For a group of several placements it does nothing, as the in-tree plugin: what one pod found out in one of them does not hold for all.
+// deallocateFor deallocates claims for a group, and returns a message. Enough is set if it found a claim for each pod, or
+// one of the group. For a group with topology constraints it does nothing, as the in-tree plugin: what a pod found out in
+// one placement does not hold for all.
 func (p *Plugin) deallocateFor(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo) (said string, enough bool, err error) {
 	if p.features.EnableTopologyAwareWorkloadScheduling && group.GetPodGroup() != nil && group.GetPodGroup().Spec.SchedulingConstraints != nil {
 		return "", false, nil
@@ -85,7 +86,7 @@ func (p *Plugin) deallocateFor(ctx context.Context, groupCycle *podgroup.Cycle, 
 	return said, true, err
 }
 
-// withOutlook adds how many pods get devices together, if that is known.
+// withOutlook appends how many pods get devices together, if that is known.
 func withOutlook(reason, outlook string) string {
 	if outlook == "" {
 		return reason
@@ -93,8 +94,8 @@ func withOutlook(reason, outlook string) string {
 	return reason + "; " + outlook
 }
 
-// postFilterOthers asks the plugins after this one, as the framework would, and says why the group does not get devices besides what they say.
-// The framework itself drops the reasons of all plugins before one that says that nothing helps, as DefaultPreemption does without victims.
+// postFilterOthers calls the plugins after this one, as the framework would, and adds the reason to theirs. The framework itself drops
+// earlier reasons once a plugin returns UnschedulableAndUnresolvable, as DefaultPreemption does without victims.
 func (p *Plugin) postFilterOthers(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc, reason string) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	others := p.podGroupPostFiltersAfter()
 	if len(others) == 0 {
@@ -114,11 +115,11 @@ func (p *Plugin) postFilterOthers(ctx context.Context, state fwk.PodGroupCycleSt
 			return nil, fwk.AsStatus(fmt.Errorf("plugin %s: %w", other.Name(), status.AsError()))
 		}
 	}
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...) // or else the framework asks them again
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...) // with Unschedulable, the framework would call them again
 }
 
-// explainGroup says why the first pod of a group that does not get devices does not, and how many pods get them together. What pods found out
-// in several placements counts together.
+// explainGroup records an Event with the reasons for the first pod without devices, and how many pods get
+// devices together. The reasons of several placements are counted together.
 func (p *Plugin) explainGroup(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo, outlook string) {
 	if groupCycle == nil || group.GetPodGroup() == nil {
 		return
@@ -137,7 +138,7 @@ func (p *Plugin) explainGroup(ctx context.Context, groupCycle *podgroup.Cycle, g
 	}
 }
 
-// cycleOfPod is the last one of a pod of a group, nil if the pod was not tried.
+// cycleOfPod is the cycle state of a pod in the last attempt of its group, nil if the pod was not tried.
 func cycleOfPod(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
 	if m := group.Member(pod); m != nil {
 		return m.State.(*cycle)
@@ -145,7 +146,7 @@ func cycleOfPod(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
 	return nil
 }
 
-// deallocateForPods reports whether there was something to give up for each pod.
+// deallocateForPods deallocates one claim for each pod. It reports whether there was one for each.
 func (p *Plugin) deallocateForPods(ctx context.Context, groupCycle *podgroup.Cycle, pods []*corev1.Pod) (bool, error) {
 	enough := true
 	for _, pod := range pods {
@@ -162,9 +163,8 @@ func (p *Plugin) deallocateForPods(ctx context.Context, groupCycle *podgroup.Cyc
 	return enough, nil
 }
 
-// deallocateForGroup deallocates a claim of the group that was of no use on some node, or else
-// removes the group from the consumers of one. It does nothing while pods of the group run:
-// they need the claims.
+// deallocateForGroup deallocates a claim of the group that was unusable on some node, or else removes the
+// group from the consumers of a claim. It does nothing while pods of the group run: they need the claims.
 func (p *Plugin) deallocateForGroup(ctx context.Context, groupCycle *podgroup.Cycle, pods []*corev1.Pod) (string, error) {
 	pod := pods[0]
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
@@ -215,7 +215,7 @@ func (p *Plugin) unreserveGroup(ctx context.Context, group *schedulingapi.PodGro
 	return "", nil
 }
 
-// postFilterComposite has the groups of a composite one planned from now on, and tries that. It gives up no claims, as the in-tree plugin.
+// postFilterComposite plans each group of a composite group from now on, and tries these plans. Like the in-tree plugin, it deallocates no claims.
 func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	planned, gangs := p.groups.PlanEach(ctx, group, schedule)
 	if planned != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
-// PostFilter gives up one claim that nobody else uses, and that is allocated where the pod
-// cannot run. The pod is scheduled again when that is done. It never makes the pod
-// schedulable at once. If no node has the devices, an Event says why. As long as a pod that
-// preempted others only waits for their devices, it keeps the next plugins from preempting
-// more. It does so, too, and gives up nothing, if it is not known of some node whether it has the devices.
+// PostFilter deallocates one claim that only this pod uses, and that is allocated where the pod cannot run.
+// The pod is scheduled again when that is done. PostFilter nominates no node. If no node has the devices, an
+// Event says why. It returns UnschedulableAndUnresolvable, which keeps DefaultPreemption from evicting pods,
+// in two cases. The pod evicted others, and only waits for their devices. Or a search was given up, so that
+// it is unknown whether some node has the devices: then it deallocates nothing either.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -50,12 +50,12 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return nil, fwk.NewStatus(fwk.Unschedulable, said)
 }
 
-// undecidedReason is what PostFilter says if it is not known whether a pod fits.
+// undecidedReason is the status message if it is unknown whether a pod fits.
 const undecidedReason = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
 
-// waitsForVictims reports whether a pod that preempted others only has to wait: the node it is
-// nominated to will have its devices as soon as those of pods that left come free. Until
-// then nothing on the node shows that they will, as soon as the last of these pods is gone.
+// waitsForVictims reports whether a pod that evicted others only has to wait: its nominated node has the
+// devices once those of its victims are freed. Filter cannot see that, as the claims of victims stay
+// allocated for a while.
 func (p *Plugin) waitsForVictims(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
 	if statuses == nil || c.preemption == nil {
 		return false
@@ -67,8 +67,8 @@ func (p *Plugin) waitsForVictims(ctx context.Context, c *cycle, pod *corev1.Pod,
 	return p.dryRun(ctx, c.preemption.Settled().State(), c, pod, nodeInfo) != nil
 }
 
-// dryRun returns the claims of a pod with the devices that they would get on a node, nil if
-// there are none for them, or none have to be allocated.
+// dryRun returns the claims of a pod with the devices that they would get on a node. It returns nil if they
+// cannot be allocated, or nothing has to be.
 func (p *Plugin) dryRun(ctx context.Context, usage *pools.State, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason != "" || v.problem == nil {
@@ -81,8 +81,8 @@ func (p *Plugin) dryRun(ctx context.Context, usage *pools.State, c *cycle, pod *
 	return preempt.WithDevices(v.objects(v.claims), found)
 }
 
-// deallocateOne deallocates one claim of a pod, or deletes that for extended resources, and says
-// so. It returns "" if there is none.
+// deallocateOne deallocates one unusable claim of a pod, or deletes the one for extended resources. It
+// returns a message, empty if there is no such claim.
 func (p *Plugin) deallocateOne(ctx context.Context, c *cycle, consumer types.UID) (string, error) {
 	for _, claim := range c.unusable() {
 		if !claim.Extended && claimstate.OnlyFor(claim.Object, consumer) {
@@ -91,7 +91,7 @@ func (p *Plugin) deallocateOne(ctx context.Context, c *cycle, consumer types.UID
 	}
 	for _, claim := range c.claims {
 		if claim.Extended && !claim.InMemoryOnly() {
-			// It was made for another node, and nothing remembers the devices.
+			// It has the requests for another node, and its devices are not known in this cycle.
 			return "deletion of ResourceClaim completed", p.writer.Delete(ctx, claim.Object)
 		}
 	}

@@ -27,9 +27,8 @@ func (p *Plugin) PreBindPreFlight(ctx context.Context, state fwk.CycleState, _ *
 	return result, nil
 }
 
-// PreBind writes allocations and reservations to the API server, and waits for devices that
-// have to get ready first. After a failure the framework calls Unreserve, and the pod is
-// scheduled again.
+// PreBind writes allocations and reservations to the API server, and waits until binding conditions are met.
+// After a failure the framework calls Unreserve, and the pod is scheduled again.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName))
 	c, err := cycleOf(state)
@@ -63,7 +62,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return nil
 }
 
-// endInFlight ends the flight of what is in the API server now, for all pods that share it.
+// endInFlight ends the in-flight state of claims that were written. Pods of a group share it.
 func (p *Plugin) endInFlight(c *cycle, group *podgroup.Cycle) {
 	for _, claim := range c.claims {
 		if uid := claim.InFlight; p.writer.EndInFlight(claim) {
@@ -72,7 +71,7 @@ func (p *Plugin) endInFlight(c *cycle, group *podgroup.Cycle) {
 	}
 }
 
-// awaitDevices waits until devices with binding conditions are ready.
+// awaitDevices waits until the binding conditions of all devices are met.
 func (p *Plugin) awaitDevices(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) error {
 	if !p.writer.AwaitsDevices(c.claims) {
 		return nil
@@ -81,7 +80,7 @@ func (p *Plugin) awaitDevices(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	return p.writer.AwaitDevices(ctx, c.claims)
 }
 
-// recordUnconfirmed records an Event about a pod that is not bound, as writing a claim fails for the time being.
+// recordUnconfirmed records an Event about a pod that is not bound yet, as it is unknown whether a claim was written.
 func (p *Plugin) recordUnconfirmed(ctx context.Context, pod *corev1.Pod, err error) {
 	p.event(ctx, pod, corev1.EventTypeWarning, "ClaimNotWritten", "%s",
 		refusal.Cut("it is not known whether a claim was written, which is tried again: "+err.Error()))

@@ -23,15 +23,15 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
-// PreFilter collects the claims of a pod and what is known of devices at this moment. It
-// rejects the pod if no node can help: a claim is missing, in use or being allocated for
-// somebody else, or asks for what cannot be.
+// PreFilter collects the claims of a pod and takes a snapshot of devices and what is in use. It rejects the
+// pod if no node can help: a claim is missing, or in use by others, or in flight for others, or cannot be
+// compiled.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
-	if p.inTreeInUse() { // frameworks that are made one by one can have it added late
+	if p.inTreeInUse() { // the in-tree plugin can be added later, where frameworks are created one by one
 		return nil, failed(logger, errInTreePlugin)
 	}
 	c := newCycle()
@@ -66,8 +66,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // PreFilterExtensions implements PreFilterPlugin.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod implements PreFilterExtensions: it takes back that a pod was removed, or sets the
-// devices aside that a pod will need which is nominated to the node.
+// AddPod implements PreFilterExtensions. It restores the claims of a pod that RemovePod removed. For a pod
+// that is nominated to the node, it sets aside the devices that this pod will need.
 func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
 	c, err := cycleOf(state)
 	if err != nil {
@@ -79,8 +79,8 @@ func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	return nil
 }
 
-// RemovePod implements PreFilterExtensions: the devices come free that the pod alone uses. It fails, which ends preemption,
-// where the pod must not be taken off its node: the one that is being scheduled may fit without.
+// RemovePod implements PreFilterExtensions. It frees the devices of claims that only the removed pod uses. It returns an
+// error, which ends preemption on the node, if the last search was given up: the pod may fit without evicting this one.
 func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
 	c, err := cycleOf(state)
 	switch {
@@ -96,13 +96,13 @@ func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, _ *corev1.
 	return nil
 }
 
-// resizing reports whether the pod runs already and only waits for more of what its node
-// has, which devices are no part of.
+// resizing reports whether the pod is bound and only waits for an in-place resize. Devices are not part of a
+// resize.
 func (p *Plugin) resizing(pod *corev1.Pod) bool {
 	return p.features.EnableInPlacePodVerticalScalingSchedulerPreemption && resource.IsPodResizeDeferred(pod)
 }
 
-// collect returns the claims of a pod, that for extended resources last, and these resources. A status says why the pod has to wait.
+// collect returns the claims of a pod, with the one for extended resources last, and the names of these resources. A status says why the pod has to wait.
 func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, group *podgroup.Cycle) (claims []*claimstate.Claim, extended []corev1.ResourceName, _ *fwk.Status) {
 	claims, err := p.source.Resolve(pod)
 	if err == nil {
@@ -128,7 +128,7 @@ func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, group *podgroup.Cy
 	return claims, extended, nil
 }
 
-// assignConsumers finds out which of the claims are those of the pod's group.
+// assignConsumers sets the consumer of each claim: the pod, or its group.
 func (p *Plugin) assignConsumers(pod *corev1.Pod, claims []*claimstate.Claim) error {
 	group, err := p.podGroup(pod)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *Plugin) podGroup(pod *corev1.Pod) (*schedulingapi.PodGroup, error) {
 	return p.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *pod.Spec.SchedulingGroup.PodGroupName)
 }
 
-// assess finds out where a claim is allocated, or says why the pod has to wait for it.
+// assess sets the nodes on which an allocated claim is available, or returns why the pod has to wait for the claim.
 func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *podgroup.Cycle) (reason string, err error) {
 	object := claim.Object
 	if object.Status.Allocation != nil {
@@ -161,7 +161,7 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *podgrou
 	case pending == nil:
 		return "", nil
 	case !group.Shares(object.UID):
-		// Whether it will be allocated shows when it is: an event for this pod.
+		// Once it is allocated, a claim event makes this pod active again.
 		return fmt.Sprintf("resource claim %s is in the process of being allocated", klog.KObj(object)), nil
 	}
 	claim.Pending = pending
@@ -169,8 +169,8 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *podgrou
 	return "", err
 }
 
-// prepare looks at the cluster, if there is anything to allocate or to account for, and compiles what is the
-// same for all nodes.
+// prepare observes devices and claims, if there is anything to allocate or to account for. It compiles the
+// claims that are the same on all nodes.
 func (p *Plugin) prepare(ctx context.Context, logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Status {
 	if c.withoutExtended = (&variant{}); len(c.unallocated()) == 0 && !p.features.EnableDRANodeAllocatableResources {
 		return nil
@@ -195,8 +195,7 @@ func (p *Plugin) prepare(ctx context.Context, logger klog.Logger, c *cycle, pod 
 	c.view = c.preemption.View()
 	c.withoutExtended = p.compile(c, nil, nil)
 	if c.withoutExtended.err != nil {
-		// No node can help, only another claim or class: events which this plugin is
-		// registered for.
+		// No node can help. Events of claims and classes, for which the plugin is registered, retry the pod.
 		return unresolvable(logger, c.withoutExtended.err.Error())
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/wake"
 )
 
-// PreEnqueue keeps a pod from being scheduled while a claim of it is missing, being deleted,
-// or somebody else's. The events of EventsToRegister make it look again.
+// PreEnqueue keeps a pod out of the active queue while a claim of it is missing, being deleted, or owned by
+// another pod. The events of EventsToRegister call it again.
 func (p *Plugin) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	if !p.enabled() {
 		return nil
@@ -26,12 +26,12 @@ func (p *Plugin) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// EventsToRegister lists what may make a pod schedulable that this plugin rejected.
+// EventsToRegister lists the events that may make a rejected pod schedulable, with their queueing hints.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	if !p.enabled() {
 		return nil, nil
 	}
-	if hasInTreePlugin(p.handle) { // now all profiles have been made
+	if hasInTreePlugin(p.handle) { // it is called after all profiles were created
 		return nil, errInTreePlugin
 	}
 	events := p.hints.Events()
@@ -41,16 +41,16 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return events, nil
 }
 
-// signedClaim is what of a claim decides on which nodes a pod can run.
+// signedClaim is what a claim adds to the signature of a pod.
 type signedClaim struct {
 	Name string
 	Spec resourceapi.ResourceClaimSpec
 }
 
-// SignPod has the framework reuse what it found out about a pod for the next one like it.
-// That is right if devices for one pod on a node change nothing on other nodes: the claims
-// are the pod's own, not allocated, and every device there is belongs to one node. Without
-// claims and extended resources the plugin does not care.
+// SignPod returns the part of a pod's signature that devices decide. The framework reuses results for pods
+// with equal signatures. That needs devices of one pod to change nothing on other nodes. So the claims must
+// be the pod's own and not allocated, and every device must belong to one node. Without claims and extended
+// resources, the part is empty.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	extended := p.enabled() && p.source.AsksForExtended(pod)
 	if !p.enabled() || len(pod.Spec.ResourceClaims) == 0 && !extended {
@@ -79,6 +79,6 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if !p.hints.Slices.NodeLocal() {
 		return unsigned("there are devices that several nodes can reach")
 	}
-	// Extended resources are part of what the pod's containers request, which is signed.
+	// Extended resources are container requests, which other plugins sign.
 	return []fwk.SignFragment{{Key: fwk.DynamicResourcesSignerName, Value: signed}}, nil
 }

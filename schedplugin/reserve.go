@@ -23,8 +23,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 )
 
-// Reserve chooses the devices on the node that was taken. From now on they count as in use
-// for all other pods. PreBind makes it known to the API server.
+// Reserve allocates devices on the selected node. From now on the claims are in flight: their devices are in
+// use for all other pods. PreBind writes them to the API server.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName))
 	c, err := cycleOf(state)
@@ -40,7 +40,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	if group == nil {
-		c.member.Forget() // the group has its place, and this is for good
+		c.member.Forget() // Reserve outside of a group cycle is final: the group needs no plan any more
 	}
 	start := time.Now()
 	if err := p.choose(ctx, c, nodeName); err != nil {
@@ -53,7 +53,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	for _, claim := range c.unallocated() {
 		if claim.Pending == nil {
-			continue // for extended resources which a device plugin provides on this node
+			continue // a device plugin provides the extended resources on this node
 		}
 		if err := p.writer.SignalPending(claim); err != nil {
 			return failed(logger, err)
@@ -65,7 +65,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return nil
 }
 
-// choose allocates devices on the node. What Filter saw has not changed since, so there are.
+// choose allocates devices on the node. Filter found some in the same snapshot, so there are enough.
 func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	feasible := c.feasible(nodeName)
 	if feasible == nil {
@@ -92,7 +92,7 @@ func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	return nil
 }
 
-// setPending gives claims their devices.
+// setPending stores the devices of claims as pending allocations.
 func setPending(claims []*claimstate.Claim, results []resourceapi.AllocationResult, v *variant) {
 	for i, claim := range claims {
 		claim.Pending = &results[i]
@@ -102,9 +102,9 @@ func setPending(claims []*claimstate.Claim, results []resourceapi.AllocationResu
 	}
 }
 
-// adoptShared takes over what pods of the group were given in the meantime for claims that the pod
-// shares with them: the framework reserves for all of them, takes it back and reserves
-// again. It returns the claims that are left.
+// adoptShared takes over allocations of claims that the pod shares with others of its group, which were
+// reserved meanwhile: the framework reserves all pods, unreserves them and reserves them again. It returns
+// the claims that are left to allocate.
 func (p *Plugin) adoptShared(c *cycle, feasible *feasibleNode) ([]*claimstate.Claim, error) {
 	var missing []*claimstate.Claim
 	for _, claim := range c.unallocated() {
@@ -120,7 +120,7 @@ func (p *Plugin) adoptShared(c *cycle, feasible *feasibleNode) ([]*claimstate.Cl
 		}
 		allocation := p.dra.ResourceClaims().GetPendingAllocation(claim.Object.UID)
 		claim.Pending = allocation
-		if allocation == nil { // it is visible before it ceases to be in flight
+		if allocation == nil { // a claim is in the manager's cache before it ceases to be in flight
 			latest, err := p.dra.ResourceClaims().Get(claim.Object.Namespace, claim.Object.Name)
 			if err != nil || latest.UID != claim.Object.UID || latest.Status.Allocation == nil {
 				missing = append(missing, claim)
@@ -139,7 +139,7 @@ func (p *Plugin) adoptShared(c *cycle, feasible *feasibleNode) ([]*claimstate.Cl
 	return missing, nil
 }
 
-// assign returns the devices on a node that passed Filter, nil if none have to be allocated.
+// assign returns the devices of all claims of the variant on a node that passed Filter, nil if there are no such claims.
 func (p *Plugin) assign(ctx context.Context, c *cycle, feasible *feasibleNode) (*allocator.Assignment, error) {
 	if feasible.variant.problem == nil {
 		return nil, nil
@@ -147,8 +147,8 @@ func (p *Plugin) assign(ctx context.Context, c *cycle, feasible *feasibleNode) (
 	return allocate(ctx, feasible.variant.problem, c.usage(), feasible.node)
 }
 
-// assignNow does so for other claims than those that Filter looked at, in the present state:
-// pods of the group took over some, or gave some back.
+// assignNow allocates the claims that are left, with what is in use now: pods of the group allocated or
+// deallocated some since Filter.
 func (p *Plugin) assignNow(ctx context.Context, c *cycle, feasible *feasibleNode, claims []*claimstate.Claim) (*allocator.Assignment, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -181,8 +181,7 @@ func allocate(ctx context.Context, problem *allocator.Problem, usage *pools.Stat
 	return assignment, nil
 }
 
-// Unreserve takes back what Reserve and PreBind did. It may be called more than once, and
-// without either of them.
+// Unreserve undoes what Reserve and PreBind did. It may be called more than once, and without either of them.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	c, err := cycleOf(state)
 	if err != nil {
@@ -204,7 +203,7 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 		if claim.Extended {
 			p.writer.DeleteCreated(ctx, claim)
 		} else if claim.Object.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, claim.Object, false) {
-			// A reservation for the group is left alone: other pods of it may rely on it.
+			// A reservation for the group stays: other pods of the group may rely on it.
 			p.writer.Unreserve(ctx, claim.Object, pod.UID)
 		}
 	}

@@ -25,56 +25,54 @@ import (
 
 const stateKey fwk.StateKey = Name
 
-// cycle is what the plugin knows of a pod while it is being scheduled: written by PreFilter
-// and used until the pod is bound or given up. It is small, as the framework clones it for
-// each node to which pods are nominated.
+// cycle is the cycle state of a pod: written by PreFilter and used until the pod is bound or rejected. It is
+// small, as the framework clones it for each node to which pods are nominated.
 type cycle struct {
-	// preemption knows what would be if pods came or went. Nil if nothing has to be allocated.
+	// preemption says what is in use, as it is or with pods added and removed. Nil if nothing has to be allocated.
 	preemption *preempt.Cycle
-	// findings are shared with clones.
+	// findings are the same for all clones.
 	*findings
 }
 
-// findings are what PreFilter found out, and Filter, node by node, concurrently.
+// findings are what does not depend on added or removed pods: results of PreFilter, and of Filter, which several goroutines call.
 type findings struct {
 	// claims are those of the pod in the order of its spec. The one for extended resources,
 	// if there is one, comes last. Empty if the plugin has nothing to do for the pod.
 	claims []*claimstate.Claim
-	// extended are the extended resources that the pod asks for. Nil: none that devices can serve.
+	// extended are the extended resources that the pod requests. Nil if devices can provide none of them.
 	extended []corev1.ResourceName
-	// view is what PreFilter saw. Nil if nothing has to be allocated.
+	// view is the snapshot that PreFilter took of devices and what is in use. Nil if nothing has to be allocated.
 	view *model.View
-	// withoutExtended is what has to be allocated where it does not depend on the node.
+	// withoutExtended has the claims of the pod without that for extended resources.
 	withoutExtended *variant
-	// member is what is known of the pod's group. Nil if the pod is scheduled by itself.
+	// member is the pod as a member of its PodGroup. Nil if the pod is scheduled by itself.
 	member *podgroup.Member
-	// undecided is set once a search was given up, with the cluster as it is. A group has one for all
-	// its pods.
+	// undecided is set once a search was given up, with pods as they are. The pods of a group share one.
 	undecided *atomic.Bool
-	// undecidedWhatIf is set once a search was given up that was about evicting pods.
+	// undecidedWhatIf is set once a search was given up in a what-if about evicting pods.
 	undecidedWhatIf atomic.Bool
-	// budgetLevel is how often the limits of searches are raised.
+	// budgetLevel is how many times the limits of searches were raised for this pod.
 	budgetLevel int
 	// nodes are those of the cluster, with their pods.
 	nodes []fwk.NodeInfo
 
-	// devices are set if some of them stand for resources of their node, and have to be accounted for. Accounts opens the accounts of
-	// the pod, once.
+	// devices is the snapshot of devices, if some stand for resources of their node. Nil if none does.
+	// Accounts opens the accounts of the pod once.
 	devices  *pools.Snapshot
 	accounts func() (*nodeallocatable.Accounts, *fwk.Status)
-	// recorded is set if the status of the pod says what its devices take of the node.
+	// recorded is set if PreBind wrote nodeAllocatableResourceClaimStatuses into the pod's status.
 	recorded bool
 
-	// refusals are why nodes do not have the devices.
+	// refusals collects for which reasons nodes were refused.
 	refusals *refusal.NodeRefusals
 
-	// mu guards what follows. Sets and maps are made when they are needed.
+	// mu guards the fields below. Sets and maps are allocated on first use.
 	mu sync.Mutex
-	// unusableClaims has the claims whose allocation was of no use on some node.
+	// unusableClaims are allocated claims that cannot be used on some node.
 	unusableClaims sets.Set[*claimstate.Claim]
-	// feasibleNodes are the nodes which passed Filter, by name.
+	// feasibleNodes are the nodes that passed Filter, by name.
 	feasibleNodes map[string]*feasibleNode
-	// variants are by the names of the extended resources that devices have to serve.
+	// variants has a variant for each set of extended resources that devices have to provide, by their names.
 	variants map[string]*variant
 }
 
@@ -82,7 +80,7 @@ type findings struct {
 type feasibleNode struct {
 	node    *corev1.Node
 	variant *variant
-	// found are the devices of the variant's claims, if they have to be accounted for.
+	// found are the devices of the variant's claims. They are set only if devices have to be accounted for.
 	found []resourceapi.AllocationResult
 }
 
@@ -94,7 +92,7 @@ func newCycle() *cycle {
 	}}
 }
 
-// Clone implements StateData. A clone is for asking what would be if pods came or went.
+// Clone implements StateData. Pods are added to and removed from clones only.
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
 	clone.preemption = c.preemption.Clone()
@@ -107,7 +105,7 @@ func (c *cycle) Preemption() *preempt.Cycle { return c.preemption }
 // Refusals implements podgroup.State.
 func (c *cycle) Refusals() []*refusal.Refusal { return c.refusals.List() }
 
-// giveUpSearch records that it is not known whether there are devices.
+// giveUpSearch records that a search ended without an answer.
 func (c *cycle) giveUpSearch() {
 	if !c.preemption.GiveUp() {
 		c.undecided.Store(true)
@@ -119,10 +117,10 @@ func (c *cycle) hasNoClaims() bool { return len(c.claims) == 0 }
 // unallocated are the claims that have no allocation in the API server.
 func (c *cycle) unallocated() []*claimstate.Claim { return claimstate.Unallocated(c.claims) }
 
-// usage is what is in use as far as the pod is concerned.
+// usage is what is in use, as this pod sees it.
 func (c *cycle) usage() *pools.State { return c.preemption.Usage() }
 
-// addFeasible records a node that suits the pod, as it is.
+// addFeasible records that the node passed Filter. In a what-if, it records nothing.
 func (c *cycle) addFeasible(node *corev1.Node, v *variant, found []resourceapi.AllocationResult) {
 	if c.preemption.IsWhatIf() {
 		return
@@ -139,7 +137,7 @@ func (c *cycle) feasible(node string) *feasibleNode {
 	return c.feasibleNodes[node]
 }
 
-// addUnusable records claims that are allocated, but not for a node.
+// addUnusable records claims that are allocated, but cannot be used on some node.
 func (c *cycle) addUnusable(claims []*claimstate.Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,15 +147,15 @@ func (c *cycle) addUnusable(claims []*claimstate.Claim) {
 	c.unusableClaims.Insert(claims...)
 }
 
-// unusable returns the claims that were of no use on some node, in no order.
+// unusable returns the claims that could not be used on some node, in no order.
 func (c *cycle) unusable() []*claimstate.Claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unusableClaims.UnsortedList()
 }
 
-// cycleOf reads the state of a pod. Without one there is nothing to do: a plugin before this
-// one ended the cycle.
+// cycleOf returns the cycle state of a pod. If there is none, it returns an empty one: PreFilter of another
+// plugin failed before.
 func cycleOf(state fwk.CycleState) (*cycle, error) {
 	stored, err := state.Read(stateKey)
 	if errors.Is(err, fwk.ErrNotFound) {

@@ -13,12 +13,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// unresolvable is the status for what evicting other pods does not change.
+// unresolvable returns a status for a pod that evicting others cannot help.
 func unresolvable(logger klog.Logger, reason string, keysAndValues ...any) *fwk.Status {
 	return rejected(logger, fwk.UnschedulableAndUnresolvable, reason, keysAndValues...)
 }
 
-// rejected logs why a pod or node is rejected, from where it is.
+// rejected logs why a pod is rejected, with the position of the caller, and returns the status.
 func rejected(logger klog.Logger, code fwk.Code, reason string, keysAndValues ...any) *fwk.Status {
 	if logger := logger.V(5); logger.Enabled() {
 		helper, logger := logger.WithCallStackHelper()
@@ -28,7 +28,7 @@ func rejected(logger klog.Logger, code fwk.Code, reason string, keysAndValues ..
 	return fwk.NewStatus(code, reason)
 }
 
-// refused is rejected for the many nodes that do not suit a pod.
+// refused is like rejected, for a node in Filter. It looks up no caller, as it is called for many nodes.
 func refused(ctx context.Context, code fwk.Code, reason string, pod *corev1.Pod, node *corev1.Node) *fwk.Status {
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
 		logger.Info("Node does not suit pod", "pod", klog.KObj(pod), "node", klog.KObj(node), "reason", reason)
@@ -36,7 +36,7 @@ func refused(ctx context.Context, code fwk.Code, reason string, pod *corev1.Pod,
 	return fwk.NewStatus(code, reason)
 }
 
-// failed logs an error and makes it a status, which has the pod scheduled again after a while.
+// failed logs an error and returns it as a status. The framework retries the pod after a backoff.
 func failed(logger klog.Logger, err error, keysAndValues ...any) *fwk.Status {
 	if logger := logger.V(5); logger.Enabled() {
 		helper, logger := logger.WithCallStackHelper()
@@ -46,14 +46,14 @@ func failed(logger klog.Logger, err error, keysAndValues ...any) *fwk.Status {
 	return fwk.AsStatus(err)
 }
 
-// event records an Event, where there is a recorder.
+// event records an Event, if the handle has a recorder.
 func (p *Plugin) event(ctx context.Context, about runtime.Object, kind, reason, format string, args ...any) {
 	if recorder := p.handle.EventRecorder(); recorder != nil {
 		recorder.WithLogger(klog.FromContext(ctx)).Eventf(about, nil, kind, reason, "Scheduling", format, args...)
 	}
 }
 
-// withTimeout bounds the time for one node.
+// withTimeout returns a context that ends after the time limit for one node.
 func (p *Plugin) withTimeout(ctx context.Context, c *cycle) context.Context {
 	if p.args.FilterTimeout.Duration <= 0 {
 		return ctx
@@ -61,9 +61,9 @@ func (p *Plugin) withTimeout(ctx context.Context, c *cycle) context.Context {
 	return &timeLimit{Context: ctx, limit: p.args.FilterTimeout.Duration << c.budgetLevel}
 }
 
-// timeLimit is a context which is asked, and never waited for: it needs no timer, of which
-// there would be one per pod and node. Nor does it need a clock for an answer that is known:
-// that is given after it was asked once. It belongs to one goroutine.
+// timeLimit is a context with a deadline that only Err observes: nobody waits for Done. So it needs no timer,
+// of which there would be one per pod and node. The clock is read from the second call on, as answers from
+// memory need one call. It belongs to one goroutine.
 type timeLimit struct {
 	context.Context
 	limit time.Duration

@@ -13,26 +13,26 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
-// Here is what leans on details of kube-scheduler that its interfaces do not promise, with the reason. Look through it when
-// kube-scheduler is updated. In packages of their own are:
+// This file has the code that depends on details of kube-scheduler that no interface promises, with the reason. Check it with each
+// update of kube-scheduler. In other packages are:
 //
 //	internal/nodeallocatable  runs an in-tree plugin, and writes cycle state under its name: NodeResourcesFit takes what
 //	                          devices need of a node from there, and has no other source
 //	internal/binding          assumecache.ErrNotFound: a claim that was created may not be in the cache yet, and the
 //	                          manager returns the error of its cache
-//	internal/preempt          which pods preemption for a group took off their nodes: those that are missing from a snapshot that
-//	                          is being modified (tentative, below), and nobody says for what it is modified
-//	internal/wake             of a pod that preempts others, the queue lets the event pass that a pod left its node, and no
-//	                          other one, until DefaultPreemption has evicted them
-//	internal/model, refusal   one manager stands for all profiles of a scheduler: it is the only object that they share
-//	cmd/dray-scheduler/shadow the type of the snapshot: what another scheduler decides is put into it, which no interface
+//	internal/preempt          which pods preemption for a group removed: those that are missing from a snapshot that is being
+//	                          modified (snapshotModified, below). No interface says why it is modified
+//	internal/wake             until DefaultPreemption has evicted the victims of a pod, the queue accepts only the event that
+//	                          a pod left its node
+//	internal/model, refusal   the manager identifies the scheduler: it is the only object that all its profiles share
+//	cmd/dray-scheduler/shadow the type of the snapshot: decisions of another scheduler are put into it, which no interface
 //	                          allows outside of a cycle
 
-// inTreeIndexPrefix is how the index begins that the in-tree plugin adds to the informer of pods in
-// each profile, before it is used. There is no other trace of it that profiles share.
+// inTreeIndexPrefix begins the name of an index that the in-tree plugin adds to the informer of pods in each
+// profile. Nothing else that profiles share shows that the plugin is there.
 const inTreeIndexPrefix = "schedulerPodResourceClaim-"
 
-// hasInTreePlugin finds out whether the in-tree plugin is in use in any profile of the scheduler. It must not be called while pods are being scheduled.
+// hasInTreePlugin reports whether the in-tree plugin is enabled in any profile of the scheduler. It must not be called while pods are being scheduled.
 func hasInTreePlugin(handle fwk.Handle) bool {
 	for name := range handle.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().GetIndexers() {
 		if strings.HasPrefix(name, inTreeIndexPrefix) {
@@ -42,15 +42,15 @@ func hasInTreePlugin(handle fwk.Handle) bool {
 	return false
 }
 
-// hasInformers reports whether what a manager has of claims and slices is what the informers of the handle have. The manager of
-// a simulator has its own, beside the same informers, and there is no way to ask for that.
+// hasInformers reports whether a manager gets its claims and slices from the informers of the handle. The
+// manager of a simulator does not, and no interface tells.
 func hasInformers(dra fwk.SharedDRAManager) bool {
 	_, own := dra.(*dynamicresources.DefaultDRAManager)
 	return own
 }
 
-// hasQueue finds out whether there is a scheduling queue. A simulator has none: its handle calls a method of nil, as
-// there is no way to ask whether it has one. Any other panic is not for here.
+// hasQueue reports whether there is a scheduling queue. In a simulator there is none, and the handle calls a
+// method on nil. No interface tells, so the panic is recovered. Any other panic is passed on.
 func (p *Plugin) hasQueue() (has bool) {
 	defer func() {
 		if err := recover(); err != nil {
@@ -64,7 +64,7 @@ func (p *Plugin) hasQueue() (has bool) {
 	return true
 }
 
-// nominatedTo asks the scheduling queue which pods are nominated to a node.
+// nominatedTo returns the pods that the scheduling queue has nominated to a node.
 func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
 	if !p.queueExists() {
 		return nil
@@ -72,8 +72,8 @@ func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
 	return p.handle.NominatedPodsForNode(node)
 }
 
-// snapshotModified reports whether the scheduler's snapshot is being modified for a what-if. There is
-// no other way to ask than trying to begin one, which it does not allow twice.
+// snapshotModified reports whether the scheduler's snapshot is being modified for a what-if. It finds out by
+// starting a modification, which fails if there is one already.
 func (p *Plugin) snapshotModified() bool {
 	lister := p.handle.MutableSnapshotSharedLister()
 	if lister == nil {
@@ -88,8 +88,8 @@ func (p *Plugin) snapshotModified() bool {
 	return false
 }
 
-// nodesInPlacement are the nodes on which the pods of a group are being tried: PreFilter is called with all nodes, whatever the
-// placement. Only the scheduler's own snapshot tells. Others have no placements.
+// nodesInPlacement returns the nodes of the placement in which a group is being tried. PreFilter gets all nodes, whatever
+// the placement. Only the scheduler's own snapshot tells them. Other snapshots have no placements.
 func (p *Plugin) nodesInPlacement(all []fwk.NodeInfo) []fwk.NodeInfo {
 	snapshot, limited := p.handle.SnapshotSharedLister().(interface {
 		ListNodesInPlacement() ([]fwk.NodeInfo, error)
@@ -104,8 +104,8 @@ func (p *Plugin) nodesInPlacement(all []fwk.NodeInfo) []fwk.NodeInfo {
 	return nodes
 }
 
-// podGroupPostFiltersAfter are the plugins that the framework asks after this one when a group failed. No interface of plugins has them; without
-// them, there are none.
+// podGroupPostFiltersAfter returns the PodGroupPostFilter plugins that run after this one. No interface for
+// plugins lists them. Where the handle does not either, there are none.
 func (p *Plugin) podGroupPostFiltersAfter() []fwk.PodGroupPostFilterPlugin {
 	framework, known := p.handle.(interface {
 		PodGroupPostFilterPlugins() []fwk.PodGroupPostFilterPlugin

@@ -17,28 +17,28 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// variant is what has to be allocated for a pod on nodes of one kind. There is one for all
-// nodes, except for pods with extended resources, which a device plugin provides on some
-// nodes and devices on others.
+// variant is what has to be allocated for a pod on certain nodes. Pods without extended resources have one
+// variant. With them, a device plugin may provide a resource on some nodes, and devices on others: each
+// combination is a variant.
 type variant struct {
 	// problem is nil if nothing has to be allocated.
 	problem *allocator.Problem
-	// whatIfProblem is the same problem for questions of what would be.
+	// whatIfProblem is the same problem, compiled by the allocator for what-ifs.
 	whatIfProblem func() *allocator.Problem
 	// claims are those that the problem is about, in order.
 	claims []*claimstate.Claim
-	// names are what the claims and their requests are called.
+	// names are those of the claims and their requests.
 	names func() string
-	// special is the claim for extended resources as it has to be on these nodes. Nil if
-	// there is none. It stands for the claimstate.Claim that is extended.
+	// special is the claim for extended resources, with the requests for these nodes. Nil if there is none.
+	// It is allocated in place of the claimstate.Claim with Extended set.
 	special *resourceapi.ResourceClaim
 	// mappings say which containers use which requests of the special claim.
 	mappings []corev1.ContainerExtendedResourceRequest
-	// err says why the claims cannot be allocated on any node. Then nothing else is set.
+	// err says why the claims cannot be compiled. Then nothing else is set.
 	err error
 }
 
-// objects are claims as they have to be on these nodes.
+// objects returns the API objects of claims. For the claim with Extended set that is special.
 func (v *variant) objects(claims []*claimstate.Claim) []*resourceapi.ResourceClaim {
 	objects := make([]*resourceapi.ResourceClaim, len(claims))
 	for i, claim := range claims {
@@ -49,7 +49,7 @@ func (v *variant) objects(claims []*claimstate.Claim) []*resourceapi.ResourceCla
 	return objects
 }
 
-// problemFor is the problem to ask about the state of a cycle.
+// problemFor returns the problem to solve in a cycle: in a what-if, it is that of the what-if allocator.
 func (v *variant) problemFor(c *cycle) *allocator.Problem {
 	if c.preemption.IsWhatIf() {
 		return v.whatIfProblem()
@@ -57,7 +57,7 @@ func (v *variant) problemFor(c *cycle) *allocator.Problem {
 	return v.problem
 }
 
-// namesOf are those of requests and, if there are several, of claims, as the pod calls them.
+// namesOf returns the names of requests, and if there are several claims, of claims.
 func namesOf(claims []*claimstate.Claim, objects []*resourceapi.ResourceClaim) string {
 	var names []string
 	for i, claim := range claims {
@@ -77,7 +77,7 @@ func namesOf(claims []*claimstate.Claim, objects []*resourceapi.ResourceClaim) s
 // All implements refusal.Names.
 func (v *variant) All() string { return v.names() }
 
-// OfClaim implements refusal.Names: it names a claim the way the pod does, if there are several.
+// OfClaim implements refusal.Names: with several claims, it returns the name by which the pod refers to a claim.
 func (v *variant) OfClaim(name string) string {
 	if len(v.claims) == 1 {
 		return ""
@@ -94,14 +94,14 @@ func (v *variant) OfClaim(name string) string {
 	return "claim " + name + ": "
 }
 
-// compile makes a variant of the claims of a pod, with the special claim or without.
+// compile makes a variant of the unallocated claims of a pod. Special is the claim for extended resources, nil for none.
 func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings []corev1.ContainerExtendedResourceRequest) *variant {
 	v := &variant{special: special, mappings: mappings}
 	var objects []*resourceapi.ResourceClaim
 	for _, claim := range c.unallocated() {
 		object := claim.Object
 		switch {
-		case claim.Pending != nil: // shared with another pod of the group
+		case claim.Pending != nil: // in flight, shared with another pod of the group
 			continue
 		case claim.Extended && special == nil:
 			continue
@@ -127,20 +127,20 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 		if supposed, err := whatIfCore.Compile(objects, p.dra.DeviceClasses()); err == nil {
 			return supposed
 		}
-		return problem // a class is gone since
+		return problem // a class was deleted meanwhile
 	})
 	v.names = sync.OnceValue(func() string { return namesOf(v.claims, objects) })
 	return v
 }
 
-// variantFor returns what has to be allocated on a node, or why the node cannot do.
+// variantFor returns the variant for a node, or the reason why the node cannot provide the extended resources.
 func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*variant, string) {
 	if c.extended == nil {
 		return c.withoutExtended, ""
 	}
 	special := c.claims[len(c.claims)-1]
 	if !special.InMemoryOnly() {
-		// PostFilter deletes it. Whether it could be used is more than Filter can tell.
+		// PostFilter deletes this claim. It was made for one node, and Filter cannot tell whether it suits another.
 		return nil, "the claim for extended resources of an earlier attempt has to be deleted first"
 	}
 	names, missing := podclaims.FromDevices(c.extended, nodeInfo.Node(), p.source.ClassOf)
@@ -157,7 +157,7 @@ func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*
 	return v, ""
 }
 
-// variantOf returns the variant for nodes on which devices provide these resources.
+// variantOf returns the variant for nodes on which devices provide the named resources. Another plugin checks all others.
 func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim, names []corev1.ResourceName) *variant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
