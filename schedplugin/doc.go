@@ -3,8 +3,7 @@
 
 // Package schedplugin is the kube-scheduler plugin of Dray. It replaces the in-tree plugin
 // DynamicResources, and does all that this does. Beyond that it says why a pod gets no devices,
-// supports preemption for devices, scores nodes by the devices that would be left there, and
-// signs pods.
+// supports preemption for devices, scores nodes by the devices that would be left, and signs pods.
 //
 //	                 SharedDRAManager: slices, claims, classes, claims in flight
 //	                      │

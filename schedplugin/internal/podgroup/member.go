@@ -161,8 +161,8 @@ func (l *place) hasShares() bool {
 	return false
 }
 
-// Planned returns the planned allocations of claims, in order. It is false if a claim has none, or in a
-// what-if with shares of devices, as it is unknown whether their capacity is still free.
+// Planned returns the planned allocations of claims, in order. It is false if a claim has none. In a what-if
+// it is also false with shares of devices, as it is unknown whether their capacity is still free.
 func (m *Member) Planned(claims []*claimstate.Claim, supposed bool) ([]resourceapi.AllocationResult, bool) {
 	if m == nil || m.place == nil || supposed && m.place.hasShares() {
 		return nil, false

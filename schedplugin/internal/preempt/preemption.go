@@ -89,9 +89,9 @@ type facts struct {
 	nomination     fwk.NodeInfo
 }
 
-// Begin begins the cycle of a pod with what is in use. In preemption for a group, the framework removes all
-// pods of lower priority from its snapshot, schedules the group anew from PreFilter on, and then restores
-// pods one by one through AddPod. In such a cycle, and only there, the devices of removed pods are free.
+// Begin begins the cycle of a pod with what is in use. In preemption for a group, the framework first removes all pods of
+// lower priority from its snapshot. Then it schedules the group anew from PreFilter on, and restores pods one by one through
+// AddPod. In such a cycle, and only there, the devices of removed pods are free.
 func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
 	c := &Cycle{facts: &facts{Preemptor: pod, of: p, view: view}}
 	if !pod.Grouped || !p.Switches.Preemption() {
@@ -206,9 +206,9 @@ func (c *Cycle) Add(ctx context.Context, added *corev1.Pod, nodeInfo fwk.NodeInf
 // ErrUndecided ends preemption on a node, or for a group.
 var ErrUndecided = errors.New("a search for devices was given up: no pod is evicted while it is not known whether that is needed")
 
-// Remove frees the devices of claims that only the removed pod uses. On the node for which the pod has victims already, it frees those of
-// these, too, so that more pods are evicted only if that is not enough. It returns ErrUndecided if the last search was given up: the pod
-// may fit without evicting this one. A restored pod is removed again after any failure of Filter.
+// Remove frees the devices of claims that only the removed pod uses. On a node where the pod has victims already, it frees
+// theirs, too: more pods are evicted only if that is not enough. It returns ErrUndecided if the last search was given up:
+// the pod may fit without evicting this one. A restored pod is removed again after any failure of Filter.
 func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 	switch {
 	case c == nil:

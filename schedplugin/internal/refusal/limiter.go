@@ -22,8 +22,8 @@ import (
 )
 
 // EventLimiter limits Events about pods without devices. An Event is written when the set of reasons against
-// a pod changes, not if only figures differ, and at most as often as the limits allow. What is suppressed is
-// written after a later attempt. It is safe for concurrent use.
+// a pod changes, not if only figures differ. The limits bound how often. What is suppressed is written after
+// a later attempt. It is safe for concurrent use.
 type EventLimiter struct {
 	limits config.EventLimits
 	// all is the limiter of the whole scheduler.
@@ -80,8 +80,8 @@ func (n *EventLimiter) admit(object types.UID, kind uint64) bool {
 	return true
 }
 
-// Record records an Event about an object that sums up why no node has the devices, unless the last one was
-// of the same kind, or a limit is reached. The text begins with who.
+// Record records an Event about an object that sums up why no node has the devices. It does not if the last
+// Event was of the same kind, or a limit is reached. The text begins with who.
 func (n *EventLimiter) Record(recorder events.EventRecorderLogger, who string, about corev1.ObjectReference, refusals []*Refusal) {
 	kind := kindOf(refusals)
 	if !n.admit(about.UID, kind) {
