@@ -22,18 +22,18 @@ type reply struct {
 	options *options
 }
 
-// refusal is the answer for a node that a rule other than devices excludes.
-var refusal = &onenode.Answer{Verdict: onenode.Unfit}
+// excluded is the answer for a node that a rule other than devices excludes.
+var excluded = &onenode.Answer{Fit: onenode.Unfit}
 
 // on returns the answer for a node, and the number of the variant. The error is the context's.
-func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, int16, error) {
+func (a *podNeeds) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, int16, error) {
 	if rec.options != nil {
 		reply, err := a.onOptions(c, d, n, rec)
 		return reply, 0, err
 	}
 	number := a.variant(n, rec.facts)
 	if number < 0 || amounts.Room(rec.facts.allocatable, rec.used, a.kind.variantAt(number).demands, 1) == 0 {
-		return reply{Answer: refusal}, number, nil
+		return reply{Answer: excluded}, number, nil
 	}
 	answer, err := a.served(c, d, n, rec, number)
 	return reply{Answer: answer}, number, err
@@ -41,11 +41,11 @@ func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply,
 
 // room counts the pods that fit on a node one after the other, up to a limit. The pods must be separate. The
 // second result is set if more may fit.
-func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool, error) {
+func (a *podNeeds) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool, error) {
 	if rec.options != nil {
 		return a.roomOfOptions(c, rec, limit)
 	}
-	number := a.world.on(a.kind, rec.facts)
+	number := a.world.admittedVariant(a.kind, rec.facts)
 	if number < 0 {
 		return 0, false, nil
 	}
@@ -55,7 +55,7 @@ func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool
 	}
 	q := a.question(number)
 	if q.Err != nil {
-		c.Note(&onenode.Answer{Verdict: onenode.Failed, Err: q.Err})
+		c.Note(&onenode.Answer{Fit: onenode.Failed, Err: q.Err})
 		return 0, true, nil //nolint:nilerr // it is in the answer
 	}
 	if len(q.Specs) == 0 {
@@ -70,11 +70,11 @@ func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool
 
 // alike reports whether it is known without counting that as many pods fit on a real node now as before. The
 // pods must be separate.
-func (a *asked) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
+func (a *podNeeds) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
 	if before.options != nil || now.options != nil || before.gone != now.gone || !slices.Equal(before.used, now.used) {
 		return false, nil
 	}
-	number := a.world.on(a.kind, now.facts)
+	number := a.world.admittedVariant(a.kind, now.facts)
 	if number < 0 {
 		return true, nil
 	}
@@ -96,7 +96,7 @@ type stepKey struct {
 var errTakesDiffer = errors.New("the templates that the node can be of take different devices of pools of several nodes")
 
 // onOptions is on for an undecided node.
-func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, error) {
+func (a *podNeeds) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, error) {
 	// Answers that depend on shared claims or on pools of several nodes are not cached.
 	separate := a.separate(c.Context)
 	key := stepKey{rec.options, a.kind}
@@ -105,7 +105,7 @@ func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) 
 			return known.(reply), nil
 		}
 	}
-	s := &step{asked: a, call: *c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, doubt: rec.options.doubt}}
+	s := &step{podNeeds: a, call: *c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, doubt: rec.options.doubt}}
 	if err := s.run(); err != nil {
 		return reply{}, err
 	}
@@ -119,7 +119,7 @@ func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) 
 
 // step places a pod on an undecided node, for all remaining templates.
 type step struct {
-	*asked
+	*podNeeds
 	call    onenode.Call // a copy, so that the caller's stays on its stack
 	version *version
 	node    Node
@@ -156,8 +156,8 @@ func (s *step) run() error {
 
 // parts divides a branch into parts. Templates on which the pod may not run are removed.
 func (s *step) parts(b *branch) []part {
-	variants := s.world.onMembers(s.kind, s.next.choice)
-	if variants.one && len(s.used) == 0 && (variants.list[0] < 0 || !s.crosses(variants.list[0])) {
+	variants := s.world.admittedVariants(s.kind, s.next.choice)
+	if variants.allEqual && len(s.used) == 0 && (variants.list[0] < 0 || !s.crosses(variants.list[0])) {
 		if variants.list[0] < 0 {
 			return nil
 		}
@@ -173,9 +173,9 @@ func (s *step) parts(b *branch) []part {
 				s.changed = true
 				continue
 			}
-			key, err := s.sight(number, b, inv)
+			key, err := s.sharedKey(number, b, inv)
 			if err != nil {
-				s.leave(&onenode.Answer{Verdict: onenode.Failed, Err: err})
+				s.removeTemplates(&onenode.Answer{Fit: onenode.Failed, Err: err})
 				continue
 			}
 			i, known := at[string(key)]
@@ -192,18 +192,18 @@ func (s *step) parts(b *branch) []part {
 // crosses reports whether pools of several nodes can serve a variant.
 func (s *step) crosses(number int16) bool {
 	q := s.question(number)
-	return q.Err == nil && len(q.Specs) > 0 && s.world.Crosses(s.call.Context, s.version.around.Shared, q)
+	return q.Err == nil && len(q.Specs) > 0 && s.world.Crosses(s.call.Context, s.version.surroundings.Shared, q)
 }
 
-// sight returns a key. It is equal for templates that give a variant the same choice besides the node's own
-// devices.
-func (s *step) sight(number int16, b *branch, inv *nodeFacts) ([]byte, error) {
+// sharedKey returns a key of what a variant can get from pools of several nodes. Templates with equal keys
+// differ in the node's own devices only.
+func (s *step) sharedKey(number int16, b *branch, inv *nodeFacts) ([]byte, error) {
 	key := binary.AppendUvarint(nil, uint64(number))
 	q := s.question(number)
 	if q.Err != nil || len(q.Specs) == 0 {
 		return key, nil //nolint:nilerr // such claims get nothing on any template
 	}
-	return s.world.AppendSight(s.call.Context, key, inv.Inventory, b.state, s.version.around.Shared, q)
+	return s.world.AppendSharedKey(s.call.Context, key, inv.Inventory, b.state, s.version.surroundings.Shared, q)
 }
 
 // add adds a template of a group to the part.
@@ -232,31 +232,31 @@ func (s *step) part(b *branch, p part) error {
 	if err != nil {
 		return err
 	}
-	switch taken.Verdict {
+	switch taken.Fit {
 	case onenode.Fits:
-		s.remain(b, taken, groups, demands)
+		s.keepTemplates(b, taken, groups, demands)
 	case onenode.Unfit:
 		s.changed = true
 	default:
-		s.leave(taken)
+		s.removeTemplates(taken)
 	}
 	return nil
 }
 
-// leave removes templates for an answer that is not a definite no.
-func (s *step) leave(because *onenode.Answer) {
+// removeTemplates drops templates because of an answer that is not a definite no.
+func (s *step) removeTemplates(because *onenode.Answer) {
 	s.changed, s.spent = true, s.spent || because == onenode.Spent
 	if s.next.doubt == nil {
 		s.next.doubt = because
 	}
 }
 
-// remain keeps templates on which the pod fits.
-func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, demands []amounts.Demand) {
+// keepTemplates keeps templates on which the pod fits.
+func (s *step) keepTemplates(b *branch, taken *onenode.Answer, groups []optionGroup, demands []amounts.Demand) {
 	switch {
 	case s.taken == nil:
 		s.taken = taken
-	case !s.sameAround(s.taken, taken):
+	case !s.takesSameShared(s.taken, taken):
 		s.differs = true
 	}
 	s.changed = s.changed || taken.Next() != b.state || len(demands) > 0
@@ -284,11 +284,11 @@ func (s *step) reply() reply {
 	case s.taken == nil && s.next.doubt != nil:
 		return reply{Answer: s.next.doubt}
 	case s.taken == nil:
-		return reply{Answer: refusal}
+		return reply{Answer: excluded}
 	case s.differs:
-		return reply{Answer: &onenode.Answer{Verdict: onenode.Failed, Err: errTakesDiffer}}
+		return reply{Answer: &onenode.Answer{Fit: onenode.Failed, Err: errTakesDiffer}}
 	}
-	found := reply{&onenode.Answer{Verdict: onenode.Fits, Taken: &onenode.Taken{Shared: s.taken.Shared}, Bound: s.taken.Bound}, s.from}
+	found := reply{&onenode.Answer{Fit: onenode.Fits, Taken: &onenode.Taken{Shared: s.taken.Shared}, Bound: s.taken.Bound}, s.from}
 	if s.changed {
 		next := s.next
 		found.options = &next
@@ -296,9 +296,9 @@ func (s *step) reply() reply {
 	return found
 }
 
-// sameAround reports whether two answers take the same of pools of several nodes, and bind shared claims to the
-// same nodes.
-func (a *asked) sameAround(one, other *onenode.Answer) bool {
+// takesSameShared reports whether two answers take the same devices of pools of several nodes, and bind
+// shared claims to the same nodes.
+func (a *podNeeds) takesSameShared(one, other *onenode.Answer) bool {
 	for i, e := range a.open {
 		if x, y := one.Bound[i], other.Bound[i]; e.claim >= 0 && (x.Node != y.Node || !x.Node && !equality.Semantic.DeepEqual(x.Selector.NodeSelector, y.Selector.NodeSelector)) {
 			return false
@@ -311,8 +311,8 @@ func (a *asked) sameAround(one, other *onenode.Answer) bool {
 }
 
 // roomOfOptions is room for an undecided node: the number of the template with most room, up to a limit.
-func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n int64, doubt bool, err error) {
-	s := &step{asked: a, call: *c, version: &version{around: &onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
+func (a *podNeeds) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n int64, doubt bool, err error) {
+	s := &step{podNeeds: a, call: *c, version: &version{surroundings: &onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
 	var open int64
 	var because *onenode.Answer
 	if because = rec.options.doubt; because != nil {
@@ -349,13 +349,13 @@ func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onen
 	case most == 0:
 		return 0, 0, nil, nil
 	case q.Err != nil:
-		return 0, most, &onenode.Answer{Verdict: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
+		return 0, most, &onenode.Answer{Fit: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
 	case len(q.Specs) == 0:
 		return most, most, nil, nil
 	}
 	n, doubt, next, err := s.world.Room(&s.call, b.state, q, most)
 	if doubt && next == nil {
-		next = &onenode.Answer{Verdict: onenode.Fits} // the count reached its own limit
+		next = &onenode.Answer{Fit: onenode.Fits} // the count reached its own limit
 	}
 	if !doubt {
 		next = nil

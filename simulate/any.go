@@ -120,8 +120,8 @@ func appendAmounts(to []byte, list []int64) []byte {
 	return to
 }
 
-// look returns the options with another read set. It may distinguish templates that were in the same state.
-func (o *options) look(l *onenode.ReadSet) *options {
+// withReadSet returns the options with another read set. It may distinguish templates that were in the same state.
+func (o *options) withReadSet(l *onenode.ReadSet) *options {
 	next := &options{choice: o.choice, doubt: o.doubt}
 	sort := newSorter(next)
 	for _, b := range o.branches {

@@ -114,12 +114,12 @@ func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p NodePolicy) ([
 		return nil, context.Cause(ctx)
 	}
 	leaving := s.leaving(nodes)
-	s = s.seen() // reading these pods may have widened the read set
+	s = s.withReadSet() // reading these pods may have widened the read set
 	on, err := on.fixed(s.world, &s.data)
 	if err != nil {
 		return nil, err
 	}
-	e := &exits{state: s, on: on, policy: p, rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
+	e := &drainer{state: s, on: on, policy: p, rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
 	e.countable = e.on.disjoint()
 	departures := make([]Departure, len(leaving))
 	for i, l := range leaving {
@@ -190,17 +190,17 @@ func (w *world) leavingFrom(node int, pods *podEntry) *leaving {
 	return l
 }
 
-// alone reports whether no one else uses the claims of a pod on a real node, and they hold devices of that node
+// holdsClaimsAlone reports whether no one else uses the claims of a pod on a real node, and they hold devices of that node
 // only. Then they are deallocated when the pod leaves, like claims that were generated for a pod.
-func (s *State) alone(entry *podEntry, node int) bool {
+func (s *State) holdsClaimsAlone(entry *podEntry, node int) bool {
 	return !slices.ContainsFunc(entry.claims, func(id int32) bool {
 		rec := s.data.claimRecord(int(id))
 		return !rec.only(node) || len(rec.shared) > 0 || !rec.usedBy(s.world.consumer(id, entry.pod))
 	})
 }
 
-// exits answers Drainable.
-type exits struct {
+// drainer answers Drainable.
+type drainer struct {
 	state  *State
 	on     Nodes
 	policy NodePolicy
@@ -215,8 +215,8 @@ type exits struct {
 const noRoom = -1
 
 // find answers for one node.
-func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
-	roomy, separate, err := e.roomy(ctx, l)
+func (e *drainer) find(ctx context.Context, l *leaving, to *Departure) error {
+	roomy, separate, err := e.enoughNodes(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -238,11 +238,11 @@ func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
 	return err
 }
 
-// roomy reports whether, for each kind, more nodes have room than pods leave the node. Then all pods fit
+// enoughNodes reports whether, for each kind, more nodes have room than pods leave the node. Then all pods fit
 // elsewhere: each placed pod changes one node, so for the last one, an unchanged node with room is left. The
 // drained node itself counts as one. separate is set if what the pods get on a node depends on that node alone.
-func (e *exits) roomy(ctx context.Context, l *leaving) (roomy, separate bool, err error) {
-	if slices.ContainsFunc(l.joins, func(entry *podEntry) bool { return !e.state.alone(entry, l.node) }) {
+func (e *drainer) enoughNodes(ctx context.Context, l *leaving) (roomy, separate bool, err error) {
+	if slices.ContainsFunc(l.joins, func(entry *podEntry) bool { return !e.state.holdsClaimsAlone(entry, l.node) }) {
 		return l.pods == 0, false, nil
 	}
 	roomy, separate = e.countable, true
@@ -259,12 +259,12 @@ func (e *exits) roomy(ctx context.Context, l *leaving) (roomy, separate bool, er
 	return roomy && separate || l.pods == 0, separate, nil
 }
 
-func (e *exits) nodesWithRoom(ctx context.Context, k *podKind) (int, error) {
+func (e *drainer) nodesWithRoom(ctx context.Context, k *podKind) (int, error) {
 	c, err := e.state.world.NewCall(ctx)
 	if err != nil {
 		return 0, err
 	}
-	a := e.state.data.asked(e.state.world, k)
+	a := e.state.data.needsOf(e.state.world, k)
 	if !a.separate(ctx) {
 		return noRoom, nil
 	}
@@ -280,7 +280,7 @@ type trial struct {
 	nodes            []int // positions of the real nodes that pods came to
 }
 
-func (e *exits) trial(ctx context.Context, l *leaving) (*trial, error) {
+func (e *drainer) trial(ctx context.Context, l *leaving) (*trial, error) {
 	var key []byte
 	for _, shape := range l.shapes {
 		key = fmt.Appendf(key, "%p %d ", shape.kind, len(shape.Pods))
@@ -321,7 +321,7 @@ const maxVictimSets = 4096
 // Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node.
 // Sim.Evict applies a set. The error is the context's.
 func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
-	s = s.seen()
+	s = s.withReadSet()
 	c, err := s.world.NewCall(ctx)
 	if err != nil {
 		return nil, err
@@ -413,7 +413,7 @@ func (v *victims) cheapest() (*VictimSet, error) {
 			return v.set(set, !v.doubts), nil
 		}
 	}
-	return v.reduced(all)
+	return v.withoutSpare(all)
 }
 
 // needed splits the pods: without each of the needed ones, all others together do not suffice.
@@ -432,8 +432,8 @@ func (v *victims) needed(all []int) (needed, others []int, err error) {
 	return needed, others, nil
 }
 
-// reduced leaves pods out, the most expensive first, as long as the rest suffices.
-func (v *victims) reduced(members []int) (*VictimSet, error) {
+// withoutSpare leaves pods out, the most expensive first, as long as the rest suffices.
+func (v *victims) withoutSpare(members []int) (*VictimSet, error) {
 	for i := len(members) - 1; i >= 0; i-- {
 		without := slices.Delete(slices.Clone(members), i, i+1)
 		ok, err := v.suffices(without)
@@ -462,7 +462,7 @@ func (v *victims) suffices(members []int) (bool, error) {
 	for _, i := range members {
 		m.free(v.node, v.pods[i].podEntry)
 	}
-	a := m.data.asked(m.world, v.shape.kind)
+	a := m.data.needsOf(m.world, v.shape.kind)
 	if a.refused != nil {
 		return false, nil //nolint:nilerr // such a pod fits nowhere
 	}
@@ -471,6 +471,6 @@ func (v *victims) suffices(members []int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	v.doubts = v.doubts || answer.Verdict == onenode.Undecided || answer.Verdict == onenode.Failed
-	return answer.Verdict == onenode.Fits, nil
+	v.doubts = v.doubts || answer.Fit == onenode.Undecided || answer.Fit == onenode.Failed
+	return answer.Fit == onenode.Fits, nil
 }

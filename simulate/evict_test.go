@@ -143,10 +143,10 @@ func (c *crowd) drainable(s *State, on Nodes, p NodePolicy, seen map[string]int)
 // ways counts in which ways nodes are found out about.
 func (c *crowd) ways(s *State, on Nodes, p NodePolicy, seen map[string]int) {
 	leaving := s.leaving(Real(nil))
-	s = s.seen()
-	e := &exits{state: s, on: on.limited(&s.data), policy: p, countable: on.disjoint(), rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
+	s = s.withReadSet()
+	e := &drainer{state: s, on: on.limited(&s.data), policy: p, countable: on.disjoint(), rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
 	for _, l := range leaving {
-		roomy, separate, err := e.roomy(c.Context(), l)
+		roomy, separate, err := e.enoughNodes(c.Context(), l)
 		if err != nil {
 			c.Fatal(err)
 		}

@@ -28,7 +28,7 @@ import (
 // error if there is no such node, or if the template is undecided. Then nothing changes. It takes time in
 // proportion to the devices of the node and the template.
 func (m *Sim) Expect(node string, t *Template) error {
-	index, found := m.data.named(m.world, node)
+	index, found := m.data.realNamed(m.world, node)
 	if !found || m.data.real.At(index).gone {
 		return fmt.Errorf("node %s does not exist", node)
 	}
@@ -36,19 +36,19 @@ func (m *Sim) Expect(node string, t *Template) error {
 		return fmt.Errorf("node %s: the template is nil", node)
 	}
 	if t.of != m.world.resources {
-		return fmt.Errorf("node %s: %w", node, t.strange())
+		return fmt.Errorf("node %s: %w", node, t.errOtherOpen())
 	}
 	if t.choice != nil {
 		return fmt.Errorf("node %s cannot be expected to have the devices of %s: %w", node, t.name(), ErrUndecidedNode)
 	}
-	m.look()
+	m.updateReadSet()
 	before := m.data.real.At(index).facts
-	after := m.world.expect(before, m.data.around.Shared, t)
+	after := m.world.expect(before, m.data.surroundings.Shared, t)
 	m.data.expected = append(slices.Clip(m.data.expected), expectation{node, t})
 	if after == before {
 		return nil
 	}
-	rec := m.data.real.Edit(index, m.by)
+	rec := m.data.real.Edit(index, m.edition)
 	m.move(rec, before, after)
 	rec.facts = after
 	held := m.heldOn(rec, Node{index: index, name: node})
@@ -69,7 +69,7 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 		return errors.New("the node is nil")
 	}
 	w := m.world
-	if index, found := m.data.named(w, node.Name); found && !m.data.real.At(index).gone {
+	if index, found := m.data.realNamed(w, node.Name); found && !m.data.real.At(index).gone {
 		return fmt.Errorf("node %s exists", node.Name)
 	}
 	for i, slice := range published {
@@ -83,14 +83,14 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 			return fmt.Errorf("node %s: slice %s: pool %s is one of %s", node.Name, slice.Name, onenode.PoolOf(slice), other)
 		}
 	}
-	m.look()
+	m.updateReadSet()
 	if w.options.Features.DeviceTaints {
 		published = podclaims.ApplyTaintRules(published, w.rules)
 	}
 	facts := &nodeFacts{
 		Inventory: onenode.NewInventory(w.gates, node, published), index: m.data.real.Len(), allocatable: w.resources.Of(node.Status.Allocatable),
 	}
-	rec := m.data.real.Edit(facts.index, m.by)
+	rec := m.data.real.Edit(facts.index, m.edition)
 	rec.facts = facts
 	held := m.heldOn(rec, Node{index: facts.index, name: node.Name})
 	rec.state = facts.State(m.data.readSet, onenode.Uses(nil).Change(held, true))
@@ -99,8 +99,8 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 
 // hasPool returns who has a pool: a node, or several. It is false if the pool does not exist.
 func (d *version) hasPool(w *world, id pools.PoolID) (of string, found bool) {
-	for i := range d.around.Shared.Pools {
-		if d.around.Shared.Pools[i].ID == id {
+	for i := range d.surroundings.Shared.Pools {
+		if d.surroundings.Shared.Pools[i].ID == id {
 			return "several nodes", true
 		}
 	}
@@ -167,7 +167,7 @@ func (m *Sim) heldBefore(rec *nodeRecord, node Node) []onenode.Holding {
 	var all []onenode.Holding
 	for id := range m.data.claims.Len() {
 		if tied := m.data.claims.At(id).tied; tied != nil && tied.name == node.name && gone(*tied) {
-			m.data.claims.Edit(id, m.by).tied = &node
+			m.data.claims.Edit(id, m.edition).tied = &node
 		}
 		var here []onenode.Holding
 		var rest []heldOn
@@ -190,7 +190,7 @@ func (m *Sim) heldBefore(rec *nodeRecord, node Node) []onenode.Holding {
 			}
 		}
 		if len(here) > 0 {
-			m.data.claims.Edit(id, m.by).held = append(rest, heldOn{node: node, holdings: here})
+			m.data.claims.Edit(id, m.edition).held = append(rest, heldOn{node: node, holdings: here})
 			all = append(all, here...)
 		}
 	}
@@ -212,7 +212,7 @@ func (m *Sim) heldOn(rec *nodeRecord, node Node) []onenode.Holding {
 				}
 			}
 			if len(found) > 0 {
-				claim := m.data.claims.Edit(int(id), m.by)
+				claim := m.data.claims.Edit(int(id), m.edition)
 				claim.held = append(slices.Clip(claim.held), heldOn{node: node, holdings: found})
 				claim.unlisted = slices.DeleteFunc(slices.Clone(claim.unlisted), func(t unlistedHolding) bool { return t.device.PoolID() == pool.ID })
 				all = append(all, found...)
@@ -289,7 +289,7 @@ func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 	for id := range m.data.claims.Len() {
 		for i, held := range m.data.claims.At(id).held {
 			if held.node.template == nil && held.node.index == before.index {
-				claim := m.data.claims.Edit(id, m.by)
+				claim := m.data.claims.Edit(id, m.edition)
 				claim.held = slices.Clone(claim.held)
 				claim.held[i].holdings = onenode.MovedHoldings(held.holdings, before.Inventory, after.Inventory)
 			}

@@ -35,7 +35,7 @@ type Fit struct {
 // by Real was counted before, only nodes that changed since are looked at. Pods that share claims are placed
 // one by one on a copy. The error is the context's.
 func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
-	s = s.seen()
+	s = s.withReadSet()
 	c, err := s.world.NewCall(ctx)
 	if err != nil {
 		return Fit{}, err
@@ -46,7 +46,7 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 	if on, err = on.fixed(s.world, &s.data); err != nil {
 		return Fit{}, err
 	}
-	a := s.data.asked(s.world, shape.kind)
+	a := s.data.needsOf(s.world, shape.kind)
 	if !a.separate(c.Context) {
 		return s.fitsOneByOne(c, shape, on)
 	}
@@ -85,7 +85,7 @@ func (w *world) counted(l *onenode.ReadSet) *counts {
 }
 
 // tally counts the pods that fit on nodes. If the set was counted before, only changed nodes are counted again.
-func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
+func (d *version) tally(c *onenode.Call, a *podNeeds, on Nodes) (tally, error) {
 	counts := a.world.counted(d.readSet)
 	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet && known.real.Len() == d.real.Len() {
 		attempt := *c
@@ -115,7 +115,7 @@ func (c *counts) keep(k *podKind, t tally) { c.byKind.Add(k, &t, c.most) }
 const manyChanged = 32
 
 // recount updates a count for the nodes that changed since. The result is valid only if it is exact.
-func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, changed int, err error) {
+func (d *version) recount(c *onenode.Call, a *podNeeds, before *tally) (t tally, changed int, err error) {
 	t = tally{Fit: before.Fit, nodes: before.nodes, on: before.on, real: d.real}
 	part := t.on.parts[0]
 	for i := range d.real.Changes(&before.real) {
@@ -148,7 +148,7 @@ func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, ch
 }
 
 // count counts the pods that fit, node by node.
-func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
+func (d *version) count(c *onenode.Call, a *podNeeds, on Nodes) (tally, error) {
 	t := tally{on: on.nodeSet, real: d.real}
 	for _, part := range on.list() {
 		if err := t.countPart(c, a, d, part); err != nil {
@@ -160,7 +160,7 @@ func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 }
 
 // countPart adds the nodes of one part of a set, equal ones in one step.
-func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart) error {
+func (t *tally) countPart(c *onenode.Call, a *podNeeds, d *version, part nodesPart) error {
 	if part.template == nil {
 		for i := range d.realOf(part, 0) {
 			if err := t.countReal(c, a, part, d.real.At(i)); err != nil {
@@ -183,7 +183,7 @@ func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart)
 }
 
 // countReal adds a real node, unless it was removed or is not in the part.
-func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRecord) error {
+func (t *tally) countReal(c *onenode.Call, a *podNeeds, part nodesPart, rec *nodeRecord) error {
 	if rec.gone || !part.keeps(rec) {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRe
 }
 
 // add adds a number of equal nodes.
-func (t *tally) add(c *onenode.Call, a *asked, rec *nodeRecord, nodes int) error {
+func (t *tally) add(c *onenode.Call, a *podNeeds, rec *nodeRecord, nodes int) error {
 	n, doubt, err := a.room(c, rec, onenode.Unlimited)
 	if doubt {
 		t.Undecided += min(nodes, math.MaxInt32)
@@ -234,9 +234,9 @@ func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error
 // immutable, safe for concurrent use, and can be used with its State only.
 type Room struct {
 	world *world
-	// seen has the read set of the node's state, and the pools of several nodes.
-	seen version
-	node Node
+	// version has the read set of the node's state, and the pools of several nodes.
+	version version
+	node    Node
 	nodeRecord
 }
 
@@ -246,8 +246,8 @@ var ErrNotAlone = errors.New("what the pods get depends on other nodes: they sha
 
 // Room returns what is left of a node. It is an error if the node does not exist or is undecided.
 func (s *State) Room(n Node) (Room, error) {
-	s = s.seen()
-	n = s.data.here(s.world, n)
+	s = s.withReadSet()
+	n = s.data.translate(s.world, n)
 	rec, found := s.data.record(n)
 	switch {
 	case !found:
@@ -255,7 +255,7 @@ func (s *State) Room(n Node) (Room, error) {
 	case rec.options != nil:
 		return Room{}, fmt.Errorf("node %s: %w", n.Name(), ErrUndecidedNode)
 	}
-	return Room{world: s.world, seen: version{readSet: s.data.readSet, around: s.data.around}, node: n, nodeRecord: rec}, nil
+	return Room{world: s.world, version: version{readSet: s.data.readSet, surroundings: s.data.surroundings}, node: n, nodeRecord: rec}, nil
 }
 
 // RoomDevices identifies the devices that are left in a Room. Values are compared by ==.
@@ -279,23 +279,23 @@ func (r *Room) Take(ctx context.Context, shape *Shape) (Room, Fit, error) {
 	if shape, err = shape.in(r.world); err != nil {
 		return *r, Fit{}, err
 	}
-	a := r.seen.asked(r.world, shape.kind)
+	a := r.version.needsOf(r.world, shape.kind)
 	if !a.separate(c.Context) {
 		return *r, Fit{}, fmt.Errorf("pods like %s: %w", shape.name(), ErrNotAlone)
 	}
 	next := *r
-	if l := r.world.ReadSet(); l != r.seen.readSet {
-		next.seen.readSet, next.state = l, r.facts.State(l, r.state.Uses)
+	if l := r.world.ReadSet(); l != r.version.readSet {
+		next.version.readSet, next.state = l, r.facts.State(l, r.state.Uses)
 	}
 	number := a.variant(r.node, r.facts)
 	if number < 0 {
 		return *r, Fit{}, nil
 	}
-	answer, err := a.served(&c, &next.seen, r.node, &next.nodeRecord, number)
+	answer, err := a.served(&c, &next.version, r.node, &next.nodeRecord, number)
 	if err != nil {
 		return *r, Fit{}, err
 	}
-	switch answer.Verdict {
+	switch answer.Fit {
 	case onenode.Fits:
 		next.state = answer.Next()
 		return next, Fit{Pods: 1}, nil
@@ -334,7 +334,7 @@ func (r *Room) Needs(shape *Shape) (corev1.ResourceList, error) {
 		return nil, err
 	}
 	needs := make(corev1.ResourceList)
-	if number := r.world.on(shape.kind, r.facts); number >= 0 {
+	if number := r.world.admittedVariant(shape.kind, r.facts); number >= 0 {
 		for _, d := range shape.kind.variantAt(number).demands {
 			name := r.world.resources.Name(d.Resource)
 			needs[name] = amounts.Quantity(name, d.Value)

@@ -50,7 +50,7 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 	if err := checkUndecided(t, on); err != nil {
 		return Result{}, err
 	}
-	m.look()
+	m.updateReadSet()
 	on, err := on.fixed(m.world, &m.data)
 	if err != nil {
 		return Result{}, err
@@ -318,8 +318,8 @@ func (m *Sim) attributeValues(inv *nodeFacts, name resourceapi.FullyQualifiedNam
 	for i := range inv.Pools {
 		add(inv.Pools[i].ID.Driver, inv.Pools[i].Devices)
 	}
-	for position := range m.data.around.Shared.Reaching(inv.Inventory) {
-		pool := m.data.around.Shared.Pools[position]
+	for position := range m.data.surroundings.Shared.Reaching(inv.Inventory) {
+		pool := m.data.surroundings.Shared.Pools[position]
 		add(pool.ID.Driver, pool.Devices)
 	}
 	return values
@@ -359,7 +359,7 @@ func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []me
 			}
 		}
 	}
-	m.look()
+	m.updateReadSet()
 	return list
 }
 

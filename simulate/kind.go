@@ -103,16 +103,16 @@ type podKind struct {
 
 	world *world
 	*admission
-	onNew  memo.Map[*Template, int16] // number of the variant by template
-	onEach memo.Map[*choice, *memberVariants]
-	// before is what the previous world knew of the kind, until onReal is set.
-	before atomic.Pointer[kindBefore]
+	variantByTemplate memo.Map[*Template, int16] // number of the variant by template
+	variantsByChoice  memo.Map[*choice, *memberVariants]
+	// previous is what the previous world knew of the kind, until onReal is set.
+	previous atomic.Pointer[kindBefore]
 
-	plain    *onenode.Question     // for all entries, without extended resources
-	alone    atomic.Pointer[asked] // cached for pods without shared claims and extended resources
-	mu       sync.Mutex
-	variants []*variant
-	base     *variant // the first variant: devices provide no extended resource
+	plain      *onenode.Question        // for all entries, without extended resources
+	needsAlone atomic.Pointer[podNeeds] // cached for pods without shared claims and extended resources
+	mu         sync.Mutex
+	variants   []*variant
+	base       *variant // the first variant: devices provide no extended resource
 	// whole is the kind without filters, nil if devices need not pass any.
 	whole   *podKind
 	filters []narrow.Filter
@@ -156,8 +156,8 @@ func (v *variant) specs() []*onenode.Spec {
 
 // memberVariants has the number of a kind's variant by template of a choice. one is set if they are all equal.
 type memberVariants struct {
-	list []int16
-	one  bool
+	list     []int16
+	allEqual bool
 }
 
 // admission caches on which real nodes pods may run, and which variant they have there.
@@ -332,7 +332,7 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 	made.variants = []*variant{{demands: made.demands}}
 	if old := w.kindsBefore[made.key]; old != nil {
 		made.variants = old.variants
-		made.before.Store(old)
+		made.previous.Store(old)
 	}
 	made.base, made.admission = made.variants[0], w.admissionOf(made)
 	if made = w.intern(made, extended); made.plain.Err != nil {
@@ -377,7 +377,7 @@ func (w *world) intern(made *podKind, extended []*onenode.Spec) *podKind {
 	if made.plain = w.Question(specs); made.plain.Err != nil {
 		return made
 	}
-	w.See(slices.Concat(specs, extended))
+	w.Cover(slices.Concat(specs, extended))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known, found := w.kinds.Get(made.key); found {
@@ -396,10 +396,10 @@ func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (nam
 	return podclaims.FromDevices(asked, node, w.classOf)
 }
 
-// on returns the number of the variant for a node, -1 if the pods may not run there.
-func (w *world) on(k *podKind, inv *nodeFacts) int16 {
+// admittedVariant returns the number of the variant for a node, -1 if the pods may not run there.
+func (w *world) admittedVariant(k *podKind, inv *nodeFacts) int16 {
 	if k.whole != nil {
-		return w.on(k.whole, inv)
+		return w.admittedVariant(k.whole, inv)
 	}
 	if w.options.Memory.Off {
 		return w.variantOn(k, inv.Node)
@@ -412,7 +412,7 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 			return (*known)[inv.index]
 		}
 		list := make([]int16, len(w.nodes))
-		before := k.before.Load()
+		before := k.previous.Load()
 		for i, inventory := range w.nodes {
 			variant, known := before.on(inventory.Node)
 			if !known {
@@ -421,29 +421,29 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 			list[i] = variant
 		}
 		k.onReal.Store(&list)
-		k.before.Store(nil)
+		k.previous.Store(nil)
 		return list[inv.index]
 	}
-	if known, ok := k.onNew.Get(inv.template); ok {
+	if known, ok := k.variantByTemplate.Get(inv.template); ok {
 		return known
 	}
 	found := w.variantOn(k, inv.Node)
-	k.onNew.Add(inv.template, found, w.options.Memory.Kinds)
+	k.variantByTemplate.Add(inv.template, found, w.options.Memory.Kinds)
 	return found
 }
 
-// onMembers returns the numbers of the variants for the templates of a choice.
-func (w *world) onMembers(k *podKind, c *choice) *memberVariants {
+// admittedVariants returns the numbers of the variants for the templates of a choice.
+func (w *world) admittedVariants(k *podKind, c *choice) *memberVariants {
 	k = cmp.Or(k.whole, k)
-	if known, ok := k.onEach.Get(c); ok {
+	if known, ok := k.variantsByChoice.Get(c); ok {
 		return known
 	}
-	found := &memberVariants{list: make([]int16, len(c.members)), one: true}
+	found := &memberVariants{list: make([]int16, len(c.members)), allEqual: true}
 	for i, t := range c.members {
 		found.list[i] = w.variantOn(k, t.facts.Node)
-		found.one = found.one && found.list[i] == found.list[0]
+		found.allEqual = found.allEqual && found.list[i] == found.list[0]
 	}
-	k.onEach.Add(c, found, w.options.Memory.Kinds)
+	k.variantsByChoice.Add(c, found, w.options.Memory.Kinds)
 	return found
 }
 

@@ -36,11 +36,11 @@ func (m *Sim) Merge(other *Sim) error {
 	if other == nil || m.from != other.from {
 		return errors.New("the Sims do not come from the same State")
 	}
-	from := m.from.seen()
+	from := m.from.withReadSet()
 	for m.data.readSet != from.data.readSet || other.data.readSet != from.data.readSet {
-		m.look()
-		other.look()
-		from = m.from.seen()
+		m.updateReadSet()
+		other.updateReadSet()
+		from = m.from.withReadSet()
 	}
 	g := &merger{Sim: m, from: &from.data, other: &other.data}
 	m.Fork()
@@ -70,7 +70,7 @@ func (g *merger) nodes() error {
 			if added := g.other.real.At(i); i < g.data.real.Len() {
 				return &ConflictError{"node " + added.facts.Node.Name}
 			}
-			*g.data.real.Edit(i, g.by) = *g.other.real.At(i)
+			*g.data.real.Edit(i, g.edition) = *g.other.real.At(i)
 			continue
 		}
 		from, other := g.from.real.At(i), g.other.real.At(i)
@@ -79,14 +79,14 @@ func (g *merger) nodes() error {
 		}
 		mine := g.data.real.At(i)
 		if mine.same(from) {
-			*g.data.real.Edit(i, g.by) = *other
+			*g.data.real.Edit(i, g.edition) = *other
 			continue
 		}
 		both, err := g.node(from, mine, other)
 		if err != nil {
 			return err
 		}
-		*g.data.real.Edit(i, g.by) = *both
+		*g.data.real.Edit(i, g.edition) = *both
 	}
 	return nil
 }
@@ -171,12 +171,12 @@ func changed(p *onenode.OwnPool, from, to *nodeRecord) bool {
 
 // sharedPools combines the changes of both Sims to pools of several nodes.
 func (g *merger) sharedPools() error {
-	base, other := g.from.around.Shared, g.other.around.Shared
+	base, other := g.from.surroundings.Shared, g.other.surroundings.Shared
 	changed := func(d *version, position int) bool {
-		return !d.around.Uses[position].Equal(g.from.around.Uses[position]) ||
-			!slices.Equal(d.around.Shared.Pools[position].Published, base.Pools[position].Published)
+		return !d.surroundings.Uses[position].Equal(g.from.surroundings.Uses[position]) ||
+			!slices.Equal(d.surroundings.Shared.Pools[position].Published, base.Pools[position].Published)
 	}
-	next := slices.Clone(g.data.around.Uses)
+	next := slices.Clone(g.data.surroundings.Uses)
 	for position := range base.Pools {
 		if !changed(g.other, position) {
 			continue
@@ -184,10 +184,10 @@ func (g *merger) sharedPools() error {
 		if changed(&g.data, position) {
 			return &ConflictError{"pool " + base.Pools[position].ID.String()}
 		}
-		next[position] = g.other.around.Uses[position]
+		next[position] = g.other.surroundings.Uses[position]
 	}
-	both := &onenode.Surroundings{Shared: g.data.around.Shared, Uses: next}
-	g.data.around = both
+	both := &onenode.Surroundings{Shared: g.data.surroundings.Shared, Uses: next}
+	g.data.surroundings = both
 	switch {
 	case other == base:
 	case both.Shared == base:
@@ -213,7 +213,7 @@ func (g *merger) claims() error {
 		if !g.data.claimRecord(id).same(from) {
 			return &ConflictError{fmt.Sprintf("claim %s", lists.Key(g.world.claimNumbered(int32(id)).object))}
 		}
-		mine := g.data.claims.Edit(id, g.by)
+		mine := g.data.claims.Edit(id, g.edition)
 		*mine = *other
 		mine.consumers.Release() // the other Sim may still write to the list
 	}

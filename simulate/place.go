@@ -61,7 +61,7 @@ func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on No
 	if shape, err = shape.in(m.world); err != nil {
 		return Result{}, err
 	}
-	m.look()
+	m.updateReadSet()
 	if on, err = on.fixed(m.world, &m.data); err != nil {
 		return Result{}, err
 	}
@@ -77,11 +77,11 @@ func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on No
 
 func (b *batch) run() error {
 	d := &b.sim.data
-	b.asked = d.asked(b.sim.world, b.shape.kind)
-	if b.left <= 0 || b.asked.refused != nil {
+	b.needs = d.needsOf(b.sim.world, b.shape.kind)
+	if b.left <= 0 || b.needs.refused != nil {
 		return nil //nolint:nilerr // no pod of the kind is placed, which the result says
 	}
-	separate := b.asked.separate(b.call.Context)
+	separate := b.needs.separate(b.call.Context)
 	if b.policy.score != nil || !separate {
 		return b.oneByOne()
 	}
@@ -151,19 +151,19 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 		if err := b.interrupted(b.left); err != nil {
 			return false, err
 		}
-		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
+		a, number, err := b.needs.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err
 		}
-		if a.Verdict != onenode.Fits {
+		if a.Fit != onenode.Fits {
 			b.call.Note(a.Answer)
-			full = a.Verdict == onenode.Unfit
+			full = a.Fit == onenode.Unfit
 			break
 		}
 		if s.each == 0 {
 			s = b.segment(n, rec)
 		}
-		rec = b.sim.take(b.asked, n, a, number, b.shape.pod(s.first+s.each))
+		rec = b.sim.take(b.needs, n, a, number, b.shape.pod(s.first+s.each))
 		s.each++
 		b.left--
 	}
@@ -174,7 +174,7 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 }
 
 // take puts a pod on a node.
-func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *nodeRecord {
+func (m *Sim) take(a *podNeeds, n Node, ans reply, number int16, pod *corev1.Pod) *nodeRecord {
 	m.placed(pod, n)
 	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind), joins: a.kind.shares}
 	if a.kind.shares {
@@ -196,7 +196,7 @@ func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *
 }
 
 // allocate records the allocations of shared claims, and the pod as their consumer.
-func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
+func (m *Sim) allocate(a *podNeeds, n Node, ans *onenode.Answer, entry *podEntry) {
 	alone := new(onenode.Taken)
 	entry.taken = alone
 	for i, bound := range ans.Bound {
@@ -212,7 +212,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
 			alone.Own, alone.Shared = append(alone.Own, own...), append(alone.Shared, shared...)
 			continue
 		}
-		rec := m.data.claims.Edit(int(id), m.by)
+		rec := m.data.claims.Edit(int(id), m.edition)
 		rec.allocated, rec.shared, rec.held, rec.tied, rec.selector = true, shared, nil, nil, nil
 		if len(own) > 0 {
 			rec.held = []heldOn{{node: n, holdings: own}}
@@ -226,7 +226,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
 	for _, e := range a.kind.entries {
 		if e.claim >= 0 {
 			entry.claims = append(entry.claims, e.claim)
-			m.data.claims.Edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod), m.by)
+			m.data.claims.Edit(int(e.claim), m.edition).join(m.world.consumer(e.claim, entry.pod), m.edition)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (b *batch) fillNew(part nodesPart) error {
 	m := b.sim
 	g := m.data.group(part.template)
 	before := b.left
-	next := group{template: part.template, total: g.total, owner: m.by, runs: make([]run, 0, len(g.runs)+2)}
+	next := group{template: part.template, total: g.total, owner: m.edition, runs: make([]run, 0, len(g.runs)+2)}
 	for i := range g.runs {
 		if err := b.fillRun(&next, g.runs[i].nodeRecord, g.runs[i].count); err != nil {
 			return err
@@ -256,7 +256,7 @@ func (b *batch) fillNew(part nodesPart) error {
 	}
 	for most := part.freshNodes(g); most > 0 && b.left > 0; {
 		fresh := m.data.fresh(part.template)
-		n, _, err := b.asked.room(&b.call, &fresh, int64(b.left))
+		n, _, err := b.needs.room(&b.call, &fresh, int64(b.left))
 		if err != nil {
 			return err
 		}
@@ -290,7 +290,7 @@ func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 		to.add(run{count: nodes, nodeRecord: rec})
 		return nil
 	}
-	n, _, err := b.asked.room(&b.call, &rec, int64(b.left))
+	n, _, err := b.needs.room(&b.call, &rec, int64(b.left))
 	if err != nil {
 		return err
 	}
@@ -326,18 +326,18 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 		if err := b.interrupted(i); err != nil {
 			return err
 		}
-		a, number, err := b.asked.on(&b.call, &b.sim.data, s.node, &rec)
+		a, number, err := b.needs.on(&b.call, &b.sim.data, s.node, &rec)
 		if err != nil {
 			return err
 		}
-		if a.Verdict != onenode.Fits {
+		if a.Fit != onenode.Fits {
 			// There was room a moment ago. The cached answer has been dropped, and the budget ran out.
 			b.call.Note(a.Answer)
 			to.add(run{count: nodes, nodeRecord: before})
 			return nil
 		}
 		if rec.state, rec.options = a.Next(), a.options; rec.facts.allocatable != nil {
-			rec.used = amounts.AddInPlace(rec.used, b.asked.kind.variantAt(number).demands, 1)
+			rec.used = amounts.AddInPlace(rec.used, b.needs.kind.variantAt(number).demands, 1)
 		}
 		if a.Next() == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
 			break // no pod changes anything
@@ -358,8 +358,8 @@ func (b *batch) oneByOne() error {
 		if err := b.interrupted(b.left); err != nil {
 			return err
 		}
-		b.asked = b.sim.data.asked(b.sim.world, b.shape.kind)
-		if b.asked.refused != nil {
+		b.needs = b.sim.data.needsOf(b.sim.world, b.shape.kind)
+		if b.needs.refused != nil {
 			return nil //nolint:nilerr // it was noted when it was asked
 		}
 		b.call.Doubts = false
@@ -374,7 +374,7 @@ func (b *batch) oneByOne() error {
 		rec, _ := b.sim.data.record(found.node)
 		s := b.segment(found.node, &rec)
 		s.each = 1
-		after := b.sim.take(b.asked, found.node, found.answer, found.number, b.shape.pod(b.count()))
+		after := b.sim.take(b.needs, found.node, found.answer, found.number, b.shape.pod(b.count()))
 		b.placed = append(b.placed, s)
 		b.left--
 		if b.perNode > 0 {
@@ -403,8 +403,8 @@ func (m *Sim) allOrNothing(place func() (Result, error)) (Result, error) {
 func (b *batch) result(n int) Result {
 	r := Result{Placed: b.count(), Err: b.call.Err, NotLookedAt: notLookedAt(nil, b.shape), segments: b.placed, world: b.sim.world}
 	switch rest := max(0, n) - r.Placed; {
-	case b.asked != nil && b.asked.refused != nil && rest > 0:
-		r.Unfit, r.Err = rest, b.asked.refused
+	case b.needs != nil && b.needs.refused != nil && rest > 0:
+		r.Unfit, r.Err = rest, b.needs.refused
 	case b.doubtful:
 		r.Undecided = rest
 	default:

@@ -53,7 +53,7 @@ type batch struct {
 	shape  *Shape
 	on     Nodes
 	policy NodePolicy
-	asked  *asked
+	needs  *podNeeds
 	left   int
 	placed []segment
 	// perNode is the largest number of the pods on one node, 0 for any number. counts has the present numbers,
@@ -78,7 +78,7 @@ func (b *batch) count() int {
 
 // segment starts a segment on a node.
 func (b *batch) segment(n Node, rec *nodeRecord) segment {
-	return segment{node: n, nodes: 1, first: b.count(), before: rec.nodeDevices, around: b.sim.data.around, asked: b.asked, shape: b.shape}
+	return segment{node: n, nodes: 1, first: b.count(), before: rec.nodeDevices, surroundings: b.sim.data.surroundings, needs: b.needs, shape: b.shape}
 }
 
 // interrupted checks the context for every 1024th pod, as cached answers do not check it.
@@ -93,18 +93,18 @@ func (b *batch) interrupted(pod int) error {
 // nothingChanged reports whether devices and resources are as before the last pod. It is false if
 // claims are shared: what the next pod asks for may differ.
 func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
-	for _, e := range b.asked.open {
+	for _, e := range b.needs.open {
 		if e.claim >= 0 {
 			return false
 		}
 	}
-	if b.asked.kind.shares && len(b.asked.used) > 0 {
+	if b.needs.kind.shares && len(b.needs.used) > 0 {
 		return false // the number of those who use a claim is limited
 	}
 	if after.facts.allocatable != nil || after.options != s.before.options || after.state != nil && !after.state.Uses.Same(s.before.state.Uses) {
 		return false
 	}
-	return slices.EqualFunc(s.around.Uses, b.sim.data.around.Uses, onenode.Uses.Same)
+	return slices.EqualFunc(s.surroundings.Uses, b.sim.data.surroundings.Uses, onenode.Uses.Same)
 }
 
 // candidate is a node on which a pod fits.
@@ -144,11 +144,11 @@ func (b *batch) choose() (*candidate, error) {
 		if b.perNode > 0 && b.counts[n] >= b.perNode {
 			return true, nil // such a node is in a run of its own
 		}
-		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
+		a, number, err := b.needs.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err
 		}
-		if a.Verdict != onenode.Fits {
+		if a.Fit != onenode.Fits {
 			b.call.Note(a.Answer)
 			return true, nil
 		}
@@ -220,7 +220,7 @@ const manyRanked = 16
 func (b *batch) chooseRanked() (*candidate, error) {
 	m := b.sim
 	parts := b.on.list()
-	if b.policy.lasting == 0 || b.perNode > 0 || m.world.options.Memory.Off || len(parts) != 1 || parts[0].template != nil || parts[0].list != nil || !b.asked.separate(b.call.Context) {
+	if b.policy.lasting == 0 || b.perNode > 0 || m.world.options.Memory.Off || len(parts) != 1 || parts[0].template != nil || parts[0].list != nil || !b.needs.separate(b.call.Context) {
 		return nil, nil //nolint:nilnil // the caller looks at all nodes
 	}
 	key := rankedKey{b.shape.kind, b.on.nodeSet, b.policy.lasting}
@@ -242,8 +242,8 @@ func (b *batch) chooseRanked() (*candidate, error) {
 	}
 	rec := m.data.real.At(i)
 	n := Node{index: i, name: rec.facts.Node.Name}
-	a, number, err := b.asked.on(&b.call, &m.data, n, rec)
-	if err != nil || a.Verdict != onenode.Fits {
+	a, number, err := b.needs.on(&b.call, &m.data, n, rec)
+	if err != nil || a.Fit != onenode.Fits {
 		return nil, err
 	}
 	return &candidate{n, a, number}, nil
@@ -279,7 +279,7 @@ func (f *admitted) follow(m *Sim, kind *podKind, part nodesPart) {
 			f.alike.Drop(i)
 			continue
 		}
-		number := m.world.on(kind, rec.facts)
+		number := m.world.admittedVariant(kind, rec.facts)
 		if number < 0 || amounts.Room(rec.facts.allocatable, rec.used, kind.variantAt(number).demands, 1) == 0 {
 			f.alike.Drop(i)
 			continue
@@ -287,7 +287,7 @@ func (f *admitted) follow(m *Sim, kind *podKind, part nodesPart) {
 		f.alike.Put(i, deviceClass{rec.state, number})
 	}
 	f.real = d.real
-	m.by = new(table.Edition) // what is written from now on does not change the nodes as they were
+	m.edition = new(table.Edition) // what is written from now on does not change the nodes as they were
 }
 
 // follow scores the new classes of nodes.
@@ -296,11 +296,11 @@ func (r *ranked) follow(b *batch) error {
 	return r.order.Follow(&r.of.alike, func(i int) (float64, error) {
 		rec := d.real.At(i)
 		n := Node{index: i, name: rec.facts.Node.Name}
-		a, _, err := b.asked.on(&b.call, d, n, rec)
+		a, _, err := b.needs.on(&b.call, d, n, rec)
 		if err != nil {
 			return 0, err
 		}
-		switch a.Verdict {
+		switch a.Fit {
 		case onenode.Fits:
 			return b.policy.score(NodeClass{Example: n, InUse: rec.inUse()}), nil // it lasts, so it is about no more than the node
 		case onenode.Unfit:
@@ -330,7 +330,7 @@ func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 			}
 			q := shape.kind.plain
 			if len(shape.kind.extended) > 0 {
-				number := w.on(shape.kind, facts)
+				number := w.admittedVariant(shape.kind, facts)
 				if number < 0 {
 					return 0
 				}

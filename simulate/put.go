@@ -90,13 +90,13 @@ func (m *Sim) putOn(ctx context.Context, shape *Shape, on Node, allocations []re
 	if err != nil {
 		return Result{}, err
 	}
-	m.look()
+	m.updateReadSet()
 	if on.template != nil {
 		if err := m.data.accepts(m.world, on.template); err != nil {
 			return Result{}, err
 		}
 	}
-	on = m.data.here(m.world, on)
+	on = m.data.translate(m.world, on)
 	rec, found := m.data.record(on)
 	switch {
 	case !found:
@@ -105,14 +105,14 @@ func (m *Sim) putOn(ctx context.Context, shape *Shape, on Node, allocations []re
 		return Result{}, fmt.Errorf("node %s: %w", on.Name(), ErrUndecidedNode)
 	}
 	b := &batch{sim: m, call: c, shape: shape, on: only(on), left: 1}
-	b.asked = m.data.asked(m.world, shape.kind)
+	b.needs = m.data.needsOf(m.world, shape.kind)
 	if len(allocations) > 0 {
 		if err := b.putGiven(on, &rec, allocations); err != nil {
 			return Result{}, fmt.Errorf("pod %s on node %s: %w", shape.name(), on.Name(), err)
 		}
 		return b.result(1), nil
 	}
-	if b.asked.refused == nil {
+	if b.needs.refused == nil {
 		if _, err := b.fillNode(on, &rec); err != nil {
 			return Result{}, err
 		}
@@ -132,7 +132,7 @@ func only(n Node) Nodes {
 
 // putGiven puts the pod of the batch on a node with given allocations.
 func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.AllocationResult) error {
-	m, a := b.sim, b.asked
+	m, a := b.sim, b.needs
 	if a.refused != nil {
 		return a.refused
 	}
@@ -145,7 +145,7 @@ func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.Allo
 	if claims := len(a.open) + len(a.kind.variantAt(number).specs()); len(allocations) != claims {
 		return fmt.Errorf("there are %d allocations for %d claims that are not allocated", len(allocations), claims)
 	}
-	g := given{at: m.world.named(n, rec.facts), around: m.data.around, own: rec.state.Uses, taken: new(onenode.Taken)}
+	g := given{at: m.world.withRealNames(n, rec.facts), surroundings: m.data.surroundings, own: rec.state.Uses, taken: new(onenode.Taken)}
 	for i := range allocations {
 		if err := g.add(int32(i), &allocations[i], m.world.gates.ConsumableCapacity); err != nil {
 			return fmt.Errorf("allocation %d: %w", i, err)
@@ -160,7 +160,7 @@ func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.Allo
 
 // variantAnyway returns the variant of a kind for a node, whether or not its pods may run there.
 func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
-	if number := w.on(k, facts); number >= 0 || len(k.asks) == 0 {
+	if number := w.admittedVariant(k, facts); number >= 0 || len(k.asks) == 0 {
 		return max(0, number)
 	}
 	names, _ := w.fromDevices(k.asks, facts.Node)
@@ -169,11 +169,11 @@ func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
 
 // given adds up what allocations hold on a node.
 type given struct {
-	at     *nodeFacts // with the names of the node
-	around *onenode.Surroundings
-	own    onenode.Uses // includes the allocations added so far
-	taken  *onenode.Taken
-	bound  []onenode.BoundTo
+	at           *nodeFacts // with the names of the node
+	surroundings *onenode.Surroundings
+	own          onenode.Uses // includes the allocations added so far
+	taken        *onenode.Taken
+	bound        []onenode.BoundTo
 }
 
 // add adds the allocation of a claim. The error names a device.
@@ -187,7 +187,7 @@ func (g *given) add(claim int32, allocation *resourceapi.AllocationResult, capac
 			h.Share, h.Consumed = true, result.ConsumedCapacity
 		}
 		position, own := g.at.Position(id)
-		held, shared := g.around.Shared.Holding(id, h)
+		held, shared := g.surroundings.Shared.Holding(id, h)
 		if own || held.Binds {
 			bound = onenode.BoundTo{Node: true}
 		}
@@ -201,8 +201,8 @@ func (g *given) add(claim int32, allocation *resourceapi.AllocationResult, capac
 			free, g.own = g.own.Allows(&h, g.at.Device(position)), g.own.Change([]onenode.Holding{h}, true)
 			g.taken.Own = append(g.taken.Own, h)
 		default:
-			device := g.around.Shared.Pools[held.Pool].Devices[held.Device]
-			free, g.around = g.around.Uses[held.Pool].Allows(&held.Holding, device), g.around.Change([]onenode.SharedHolding{held}, true)
+			device := g.surroundings.Shared.Pools[held.Pool].Devices[held.Device]
+			free, g.surroundings = g.surroundings.Uses[held.Pool].Allows(&held.Holding, device), g.surroundings.Change([]onenode.SharedHolding{held}, true)
 			g.taken.Shared = append(g.taken.Shared, held)
 		}
 		if !free {

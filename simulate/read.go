@@ -107,7 +107,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 	} else {
 		w.shared = onenode.NewSharedPools(w.gates, shared)
 	}
-	d.around = &onenode.Surroundings{Shared: w.shared, Uses: make([]onenode.Uses, len(w.shared.Pools))}
+	d.surroundings = &onenode.Surroundings{Shared: w.shared, Uses: make([]onenode.Uses, len(w.shared.Pools))}
 	for i, node := range c.Nodes {
 		if _, twice := w.byName[node.Name]; twice {
 			return fmt.Errorf("node %s: there are two of that name", node.Name)
@@ -125,7 +125,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 func (w *world) addNode(inv *nodeFacts, expected []expectation, d *version, by *table.Edition) {
 	w.byName[inv.Node.Name] = inv.index
 	w.published = append(w.published, inv)
-	inv, open := w.stillExpected(inv, d.around.Shared, expected)
+	inv, open := w.stillExpected(inv, d.surroundings.Shared, expected)
 	d.expected = append(d.expected, open...)
 	w.nodes, w.devices = append(w.nodes, inv), w.devices+int(inv.Size)
 	for _, p := range inv.Pools {
@@ -263,10 +263,10 @@ func (w *world) addClaims(c *Cluster, specs []*onenode.Spec, d *version, by *tab
 			held[h.node.index] = append(held[h.node.index], h.holdings...)
 		}
 		for _, h := range rec.shared {
-			d.around.Uses[h.Pool] = d.around.Uses[h.Pool].Change([]onenode.Holding{h.Holding}, true)
+			d.surroundings.Uses[h.Pool] = d.surroundings.Uses[h.Pool].Change([]onenode.Holding{h.Holding}, true)
 		}
 	}
-	w.See(specs, slices.DeleteFunc(slices.Clone(c.Classes), func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName == nil })...)
+	w.Cover(specs, slices.DeleteFunc(slices.Clone(c.Classes), func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName == nil })...)
 	l := w.ReadSet()
 	d.readSet = l
 	for i, inv := range w.nodes {
@@ -314,7 +314,7 @@ func (w *world) hold(number int32, claim *resourceapi.ResourceClaim, rec *claimR
 		if result.ShareID != nil && w.gates.ConsumableCapacity {
 			h.Share, h.Consumed = true, result.ConsumedCapacity
 		}
-		if shared, found := d.around.Shared.Holding(id, h); found {
+		if shared, found := d.surroundings.Shared.Holding(id, h); found {
 			rec.shared = append(rec.shared, shared)
 			continue
 		}
@@ -360,7 +360,7 @@ func (w *world) nodeOf(pod *corev1.Pod) (index int, known bool) {
 // the node's list.
 func (w *world) enter(pod *corev1.Pod, node int, d *version, by *table.Edition) *podEntry {
 	rec := d.real.Edit(node, by)
-	entry := &podEntry{pod: pod, taken: nothing}
+	entry := &podEntry{pod: pod, taken: nothingTaken}
 	for _, podClaim := range pod.Spec.ResourceClaims {
 		claim, err := w.resolver.Resolve(pod, podClaim)
 		if err != nil {

@@ -151,12 +151,12 @@ type segment struct {
 	nodes int
 	each  int // pods per node
 	first int // number of the first pod
-	// before are the devices of the node before the first pod. around are the pools of several nodes at that
-	// time.
-	before nodeDevices
-	around *onenode.Surroundings
-	asked  *asked
-	shape  *Shape
+	// before are the devices of the node before the first pod, surroundings the pools of several nodes at
+	// that time.
+	before       nodeDevices
+	surroundings *onenode.Surroundings
+	needs        *podNeeds
+	shape        *Shape
 	// given are allocations that the caller of Put gave, nil otherwise. number is the variant for them.
 	given  []resourceapi.AllocationResult
 	number int16
@@ -204,17 +204,17 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	if err != nil {
 		return nil, err
 	}
-	inv := p.world.named(p.Node, before.facts)
+	inv := p.world.withRealNames(p.Node, before.facts)
 	c, err := p.world.NewCall(ctx)
 	if err != nil {
 		return nil, err
 	}
-	number := p.world.on(s.asked.kind, inv)
-	problem, err := s.asked.problemOn(number, p.Node, inv)
+	number := p.world.admittedVariant(s.needs.kind, inv)
+	problem, err := s.needs.problemOn(number, p.Node, inv)
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := p.world.Repeat(c.Context, inv.Inventory, before.state.Uses, s.around, problem, p.before+1)
+	outcome, err := p.world.Repeat(c.Context, inv.Inventory, before.state.Uses, s.surroundings, problem, p.before+1)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (p *Placement) given() []*resourceapi.ResourceClaim {
 
 // objects returns the claims that were allocated for the pod, for a variant, without the filters of a gang.
 func (p *Placement) objects(number int16) []*resourceapi.ResourceClaim {
-	a := p.segment.asked
+	a := p.segment.needs
 	kind := cmp.Or(a.kind.whole, a.kind)
 	return p.world.objects(p.Pod, a.open, append(specsOf(a.open), kind.variantAt(number).specs()...))
 }

@@ -22,10 +22,10 @@ import (
 // Sim is a State that changes. It is not safe for concurrent use, but any number of Sims may change
 // at the same time.
 type Sim struct {
-	world *world
-	data  version
-	by    *table.Edition
-	forks []fork
+	world   *world
+	data    version
+	edition *table.Edition
+	forks   []fork
 	// base is the State that the Sim was made from, or nil once room may have become free. While it is set,
 	// what has no room in base has none here.
 	base *State
@@ -50,12 +50,12 @@ type fork struct {
 
 // Sim starts a simulation from the State. It costs as much as copying a small struct.
 func (s *State) Sim() *Sim {
-	return &Sim{world: s.world, by: new(table.Edition), data: s.data, base: s, from: s}
+	return &Sim{world: s.world, edition: new(table.Edition), data: s.data, base: s, from: s}
 }
 
-// seen returns the State with the current read set. The read set grows when claims read devices' properties
+// withReadSet returns the State with the current read set. The read set grows when claims read devices' properties
 // that none did before.
-func (s *State) seen() *State {
+func (s *State) withReadSet() *State {
 	l := s.world.ReadSet()
 	if s.data.readSet == l {
 		return s
@@ -64,7 +64,7 @@ func (s *State) seen() *State {
 		return known
 	}
 	m := s.Sim()
-	m.look()
+	m.updateReadSet()
 	next := m.State()
 	s.current.Store(next)
 	return next
@@ -76,9 +76,9 @@ func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 	if known, ok := s.firsts.Get(k); ok {
 		return known, nil
 	}
-	seen := s.seen()
+	seen := s.withReadSet()
 	d := &seen.data
-	a := d.asked(s.world, k)
+	a := d.needsOf(s.world, k)
 	first := 0
 	for ; first < d.real.Len(); first++ {
 		rec := d.real.At(first)
@@ -89,7 +89,7 @@ func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if answer.Verdict != onenode.Unfit {
+		if answer.Fit != onenode.Unfit {
 			break
 		}
 	}
@@ -99,7 +99,7 @@ func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 
 // State returns the present state of the Sim. It costs as much as copying a small struct.
 func (m *Sim) State() *State {
-	m.by = new(table.Edition)
+	m.edition = new(table.Edition)
 	return &State{world: m.world, data: m.data}
 }
 
@@ -107,7 +107,7 @@ func (m *Sim) State() *State {
 // the size of the cluster, and so do Commit and Revert.
 func (m *Sim) Fork() {
 	m.forks = append(m.forks, fork{m.data, m.base})
-	m.by = new(table.Edition)
+	m.edition = new(table.Edition)
 }
 
 // Commit keeps what was done since the last Fork, and forgets the Fork. Without one it does nothing.
@@ -122,7 +122,7 @@ func (m *Sim) Revert() {
 	if n := len(m.forks); n > 0 {
 		last := m.forks[n-1]
 		m.data, m.forks = last.data, m.forks[:n-1]
-		m.by = new(table.Edition)
+		m.edition = new(table.Edition)
 		m.freed()
 		m.base = last.base
 	}
@@ -139,8 +139,8 @@ func (m *Sim) start(c *onenode.Call, k *podKind) (int, error) {
 	return m.base.firstWithRoom(c, k)
 }
 
-// look brings the Sim to the current read set.
-func (m *Sim) look() {
+// updateReadSet brings the Sim to the current read set.
+func (m *Sim) updateReadSet() {
 	l := m.world.ReadSet()
 	if m.data.readSet == l {
 		return
@@ -148,13 +148,13 @@ func (m *Sim) look() {
 	m.data.readSet = l
 	see := func(rec *nodeRecord) {
 		if rec.options != nil {
-			rec.options = rec.options.look(l)
+			rec.options = rec.options.withReadSet(l)
 			return
 		}
 		rec.state = rec.facts.State(l, rec.state.Uses)
 	}
 	for i := range m.data.real.Len() {
-		see(m.data.real.Edit(i, m.by))
+		see(m.data.real.Edit(i, m.edition))
 	}
 	for i := range m.data.groups {
 		g := m.group(m.data.groups[i].template)
@@ -167,23 +167,23 @@ func (m *Sim) look() {
 // group returns the nodes of a template for writing.
 func (m *Sim) group(t *Template) *group {
 	g := m.ownGroup(t)
-	if g.owner != m.by {
-		g.runs, g.owner = slices.Clone(g.runs), m.by
+	if g.owner != m.edition {
+		g.runs, g.owner = slices.Clone(g.runs), m.edition
 	}
 	return g
 }
 
 // ownGroup returns the nodes of a template for writing. The list of runs may be replaced, but not modified.
 func (m *Sim) ownGroup(t *Template) *group {
-	if m.data.groupsOf != m.by {
-		m.data.groups, m.data.groupsOf = slices.Clone(m.data.groups), m.by
+	if m.data.groupsOf != m.edition {
+		m.data.groups, m.data.groupsOf = slices.Clone(m.data.groups), m.edition
 	}
 	for i := range m.data.groups {
 		if g := &m.data.groups[i]; g.template == t {
 			return g
 		}
 	}
-	m.data.groups = append(m.data.groups, group{template: t, owner: m.by})
+	m.data.groups = append(m.data.groups, group{template: t, owner: m.edition})
 	return &m.data.groups[len(m.data.groups)-1]
 }
 
@@ -214,7 +214,7 @@ func (m *Sim) Added(t *Template) (all, used int) {
 // edit returns a node for writing. A node of a template is split from its run.
 func (m *Sim) edit(n Node) *nodeRecord {
 	if n.template == nil {
-		return m.data.real.Edit(n.index, m.by)
+		return m.data.real.Edit(n.index, m.edition)
 	}
 	g := m.group(n.template)
 	if n.index >= g.used {
@@ -245,7 +245,7 @@ func (m *Sim) Remove(nodes ...string) error {
 func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	indices := make([]int, len(names))
 	for i, name := range names {
-		index, found := m.data.named(m.world, name)
+		index, found := m.data.realNamed(m.world, name)
 		if !found || m.data.real.At(index).gone {
 			return nil, fmt.Errorf("node %s does not exist", name)
 		}
@@ -256,7 +256,7 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	}
 	var pods []*podEntry
 	for _, index := range indices {
-		rec := m.data.real.Edit(index, m.by)
+		rec := m.data.real.Edit(index, m.edition)
 		rec.gone = true
 		pods = append(pods, rec.pods.list()...)
 	}
@@ -271,8 +271,8 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 func (m *Sim) release(entry *podEntry) {
 	m.takeShared(entry.taken.Shared, false)
 	for _, id := range entry.claims {
-		rec := m.data.claims.Edit(int(id), m.by)
-		rec.leave(m.world.consumer(id, entry.pod), m.by)
+		rec := m.data.claims.Edit(int(id), m.edition)
+		rec.leave(m.world.consumer(id, entry.pod), m.edition)
 		if rec.consumers.Len() > 0 || !rec.allocated {
 			continue
 		}
@@ -293,7 +293,7 @@ func (m *Sim) takeShared(holdings []onenode.SharedHolding, take bool) {
 	if len(holdings) == 0 {
 		return
 	}
-	m.data.around = m.data.around.Change(holdings, take)
+	m.data.surroundings = m.data.surroundings.Change(holdings, take)
 	if !take {
 		m.freed()
 	}
@@ -303,11 +303,11 @@ func (m *Sim) takeShared(holdings []onenode.SharedHolding, take bool) {
 // them from now on. Pods that have them stay. It takes time in proportion to the devices and to what
 // is on their nodes. The error names a device that no slice lists; then nothing changed.
 func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.DeviceID]) error {
-	m.look()
+	m.updateReadSet()
 	own := make(map[int][]int32)
 	shared := make(map[pools.DeviceID][]resourceapi.DeviceTaint)
 	for id := range devices {
-		if _, found := m.data.around.Shared.Holding(id, onenode.Holding{}); found {
+		if _, found := m.data.surroundings.Shared.Holding(id, onenode.Holding{}); found {
 			shared[id] = append(shared[id], taint)
 			continue
 		}
@@ -319,13 +319,13 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 	}
 	for node, positions := range own {
 		slices.Sort(positions)
-		rec := m.data.real.Edit(node, m.by)
+		rec := m.data.real.Edit(node, m.edition)
 		rec.facts = rec.facts.with(rec.facts.Tainted(positions, taint))
 		rec.state = rec.facts.State(m.data.readSet, rec.state.Uses)
 	}
 	if len(shared) > 0 {
-		tainted := onenode.NewSharedPools(m.world.gates, onenode.WithTaints(m.data.around.Shared.Published, shared))
-		m.data.around = &onenode.Surroundings{Shared: tainted, Uses: m.data.around.Uses}
+		tainted := onenode.NewSharedPools(m.world.gates, onenode.WithTaints(m.data.surroundings.Shared.Published, shared))
+		m.data.surroundings = &onenode.Surroundings{Shared: tainted, Uses: m.data.surroundings.Uses}
 	}
 	m.freed()
 	return nil
@@ -334,7 +334,7 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 // Options lists the templates that a node can be of, the cheapest first, then in the order in which
 // Any was given them. A node of any other template has that one, a real node none.
 func (m *Sim) Options(n Node) []*Template {
-	rec, found := m.data.record(m.data.here(m.world, n))
+	rec, found := m.data.record(m.data.translate(m.world, n))
 	switch {
 	case !found || n.template == nil:
 		return nil
@@ -353,7 +353,7 @@ func (m *Sim) Options(n Node) []*Template {
 // one of the nodes of Any's template. Placement.As gives the claims of pods that were placed before.
 // The error is that there is no such node, or that it cannot be of the template; then nothing changed.
 func (m *Sim) Decide(n Node, t *Template) error {
-	n = m.data.here(m.world, n)
+	n = m.data.translate(m.world, n)
 	rec, found := m.data.record(n)
 	switch {
 	case !found:
@@ -383,7 +383,7 @@ func (m *Sim) NodeOf(pod *corev1.Pod) (Node, bool) {
 
 // find returns the node on which a pod is, and its entry there, nil if it is on none.
 func (m *Sim) find(pod *corev1.Pod) (Node, *podEntry) {
-	if index, known := m.data.named(m.world, pod.Spec.NodeName); known {
+	if index, known := m.data.realNamed(m.world, pod.Spec.NodeName); known {
 		n := Node{index: index, name: pod.Spec.NodeName}
 		if entry := m.entryOn(n, pod); entry != nil {
 			return n, entry

@@ -93,7 +93,7 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 // TemplateOf returns a template of a real node: its devices, its labels, and those of its pods for which daemon
 // returns true. It is an error if there is no such node.
 func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
-	index, found := s.data.named(s.world, node)
+	index, found := s.data.realNamed(s.world, node)
 	if !found {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
@@ -128,7 +128,7 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 		case t == nil:
 			return nil, fmt.Errorf("any %s: template %d is nil", name, i)
 		case t.of != s.world.resources:
-			return nil, fmt.Errorf("any %s: %w", name, t.strange())
+			return nil, fmt.Errorf("any %s: %w", name, t.errOtherOpen())
 		case t.choice != nil:
 			return nil, fmt.Errorf("any %s: template %s is undecided itself", name, t.spec.Node.Name)
 		case slices.Contains(templates[:i], t):
@@ -161,7 +161,7 @@ func commonLabels(templates []*Template) map[string]string {
 
 // Node returns the handle of a real node. It is an error if there is no node of that name.
 func (s *State) Node(name string) (Node, error) {
-	index, found := s.data.named(s.world, name)
+	index, found := s.data.realNamed(s.world, name)
 	if !found {
 		return Node{}, fmt.Errorf("node %s does not exist", name)
 	}
@@ -171,7 +171,7 @@ func (s *State) Node(name string) (Node, error) {
 // Object returns the object of a real node, which must not be modified. It is nil for any other node, and for a
 // removed one.
 func (s *State) Object(n Node) *corev1.Node {
-	if n = s.data.here(s.world, n); n.template != nil {
+	if n = s.data.translate(s.world, n); n.template != nil {
 		return nil
 	}
 	if rec, found := s.data.record(n); found {
@@ -183,7 +183,7 @@ func (s *State) Object(n Node) *corev1.Node {
 // Pods lists the pods on a real node, the last placed first.
 func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
-		rec, _ := s.data.record(s.data.here(s.world, n))
+		rec, _ := s.data.record(s.data.translate(s.world, n))
 		for entry := rec.pods; entry != nil; entry = entry.before {
 			if !yield(entry.pod) {
 				return
@@ -196,7 +196,7 @@ func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 // counts as one. Devices of pools of several nodes do not count. It is 0 for a node without devices, and for
 // one that was removed. An undecided node counts as its cheapest remaining template.
 func (s *State) InUse(n Node) float64 {
-	rec, found := s.data.record(s.data.here(s.world, n))
+	rec, found := s.data.record(s.data.translate(s.world, n))
 	if !found {
 		return 0
 	}
@@ -216,12 +216,12 @@ type DeviceUse struct {
 // undecided.
 func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 	return func(yield func(pools.DeviceID, DeviceUse) bool) {
-		n = s.data.here(s.world, n)
+		n = s.data.translate(s.world, n)
 		rec, found := s.data.record(n)
 		if !found || rec.options != nil {
 			return
 		}
-		facts := s.world.named(n, rec.facts)
+		facts := s.world.withRealNames(n, rec.facts)
 		for position, use := range facts.DeviceUses(rec.state.Uses) {
 			if !yield(facts.DeviceID(position), DeviceUse(use)) {
 				return
@@ -236,7 +236,7 @@ func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 // are from 0 to 1, or more if the pool is overcommitted. Pools of several nodes are not listed, nor anything of
 // a removed node. An undecided node counts as its cheapest remaining template.
 func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
-	rec, found := s.data.record(s.data.here(s.world, n))
+	rec, found := s.data.record(s.data.translate(s.world, n))
 	if !found {
 		return func(func(pools.PoolID, float64) bool) {}
 	}

@@ -277,7 +277,7 @@ func TestCountsAreThoseOfAllNodes(t *testing.T) {
 			if want.Undecided > 0 {
 				seen["undecided"]++
 			}
-			d := &now.seen().data
+			d := &now.withReadSet().data
 			if known, ok := now.world.counted(d.readSet).byKind.Get(shape.kind); ok && want.Pods > 0 {
 				for range d.real.Changes(&known.real) {
 					seen["changed"]++
@@ -385,7 +385,7 @@ func TestTaintsAreLikePublishedOnes(t *testing.T) {
 			}
 			for i := range got.data.real.Len() {
 				if len(got.data.real.At(i).facts.Added) > 0 {
-					seen[taintsChange(t, state.seen(), got.seen(), i, shape)]++
+					seen[taintsChange(t, state.withReadSet(), got.withReadSet(), i, shape)]++
 				}
 			}
 		}
@@ -405,16 +405,16 @@ func taintsChange(t *testing.T, before, after *State, node int, shape *Shape) st
 			t.Fatal(err)
 		}
 		rec := s.data.real.At(node)
-		a, err := s.world.About(&c, rec.facts.Inventory, rec.state, s.data.around, shape.kind.plain)
+		a, err := s.world.About(&c, rec.facts.Inventory, rec.state, s.data.surroundings, shape.kind.plain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
 	switch a, b := about(before), about(after); {
-	case a.Verdict != onenode.Fits:
+	case a.Fit != onenode.Fits:
 		return "unfit before"
-	case b.Verdict != onenode.Fits:
+	case b.Fit != onenode.Fits:
 		return "does not fit any more"
 	case slices.EqualFunc(a.Own, b.Own, func(x, y onenode.Holding) bool { return x.Device == y.Device }):
 		return "the same devices"

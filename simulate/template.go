@@ -81,13 +81,13 @@ func (t *Template) name() string {
 	return t.spec.Node.Name
 }
 
-// strange returns the error for a template of another Open.
-func (t *Template) strange() error {
+// errOtherOpen is the error for a template of another Open.
+func (t *Template) errOtherOpen() error {
 	return fmt.Errorf("template %s is one of another Open", t.name())
 }
 
-// namesake returns the error for two templates whose nodes would have the same names.
-func (t *Template) namesake() error {
+// errSameNames is the error for two templates whose nodes would have the same names.
+func (t *Template) errSameNames() error {
 	return fmt.Errorf("template %s: there are nodes of another template of that name", t.name())
 }
 
@@ -184,9 +184,9 @@ func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
 	return t.object(n), all
 }
 
-// named returns the facts of a node with its real names. Nodes of a template share facts with the names of the
+// withRealNames returns the facts of a node with its real names. Nodes of a template share facts with the names of the
 // first.
-func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
+func (w *world) withRealNames(n Node, inv *nodeFacts) *nodeFacts {
 	if n.template != nil {
 		node, published := inv.template.object(n.index), inv.template.slices(inv.template.published, n.index)
 		if inv.template != n.template { // the node was undecided
@@ -388,7 +388,7 @@ func (n Nodes) fixed(w *world, d *version) (Nodes, error) {
 		}
 		for _, other := range n.parts[:i] {
 			if other.template != nil && other.template != part.template && other.template.name() == part.template.name() {
-				return Nodes{}, part.template.namesake()
+				return Nodes{}, part.template.errSameNames()
 			}
 		}
 	}
@@ -399,11 +399,11 @@ func (n Nodes) fixed(w *world, d *version) (Nodes, error) {
 // have the names of others.
 func (d *version) accepts(w *world, t *Template) error {
 	if t.of != w.resources {
-		return t.strange()
+		return t.errOtherOpen()
 	}
 	for i := range d.groups {
 		if other := d.groups[i].template; other != t && other.name() == t.name() && d.groups[i].total > 0 {
-			return t.namesake()
+			return t.errSameNames()
 		}
 	}
 	return nil

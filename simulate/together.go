@@ -106,7 +106,7 @@ type gangNode struct {
 // gangMember is a demand in a domain, with what its pods ask for on each node.
 type gangMember struct {
 	member
-	asked *asked
+	needs *podNeeds
 	// numbers are the variants that occur. on has, by node, the index in numbers; it is negative where the pods
 	// may not run.
 	numbers []int16
@@ -121,8 +121,8 @@ func (t *together) question(members []member) *gangQuestion {
 	var devices []onenode.NodeUse
 	all := make([]gangMember, len(members))
 	for i, m := range members {
-		all[i] = gangMember{member: m, asked: t.data.asked(t.world, m.Shape.kind)}
-		if all[i].asked.refused != nil {
+		all[i] = gangMember{member: m, needs: t.data.needsOf(t.world, m.Shape.kind)}
+		if all[i].needs.refused != nil {
 			return nil // no pod is placed, and the result has the reason
 		}
 		if slices.ContainsFunc(m.Shape.kind.entries, func(e claimEntry) bool { return e.spec.Across() }) {
@@ -134,7 +134,7 @@ func (t *together) question(members []member) *gangQuestion {
 				return
 			}
 			at[n] = len(q.nodes)
-			facts := t.world.named(n, rec.facts)
+			facts := t.world.withRealNames(n, rec.facts)
 			q.nodes = append(q.nodes, gangNode{n, facts, rec.used})
 			q.Nodes = append(q.Nodes, facts.Node)
 			devices = append(devices, onenode.NodeUse{Inventory: facts.Inventory, Uses: rec.state.Uses})
@@ -148,13 +148,13 @@ func (t *together) question(members []member) *gangQuestion {
 	for i := range all {
 		m := &all[i]
 		m.on = slices.Repeat([]int{-1}, len(q.nodes))
-		t.data.each(m.member.on, t.total, func(n Node, rec *nodeRecord) { m.set(at[n], m.asked.variant(n, rec.facts)) })
+		t.data.each(m.member.on, t.total, func(n Node, rec *nodeRecord) { m.set(at[n], m.needs.variant(n, rec.facts)) })
 		least += m.leastDevices()
 	}
-	if least > int64(onenode.MostDevices(devices, t.data.around)) {
+	if least > int64(onenode.MostDevices(devices, t.data.surroundings)) {
 		return nil // too few devices
 	}
-	q.State = t.world.StateOf(devices, t.data.around)
+	q.State = t.world.StateOf(devices, t.data.surroundings)
 	extensions := make(map[types.NamespacedName]extension.Claim)
 	for i := range all {
 		for number := range all[i].Count {
@@ -224,8 +224,8 @@ func (m *gangMember) leastDevices() int64 {
 	least := int64(math.MaxInt64)
 	for _, variant := range m.numbers {
 		devices := int64(0)
-		for i, s := range append(specsOf(m.asked.open), m.Shape.kind.variantAt(variant).specs()...) {
-			if m.asked.claimOf(int32(i)) >= 0 {
+		for i, s := range append(specsOf(m.needs.open), m.Shape.kind.variantAt(variant).specs()...) {
+			if m.needs.claimOf(int32(i)) >= 0 {
 				continue
 			}
 			for k := range s.Devices.Requests {
@@ -271,12 +271,12 @@ func leastCount(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[types.NamespacedName]extension.Claim) {
 	pod := gang.Pod{Kind: fmt.Sprint("demand ", position), Variant: func(node int) int { return m.on[node] }}
 	for _, variant := range m.numbers {
-		specs := append(specsOf(m.asked.open), m.Shape.kind.variantAt(variant).specs()...)
+		specs := append(specsOf(m.needs.open), m.Shape.kind.variantAt(variant).specs()...)
 		list := make([]*resourceapi.ResourceClaim, len(specs))
 		for i, s := range specs {
 			claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
 			claim.Namespace, claim.Name = "pods", fmt.Sprint(len(q.Pods), "-", i)
-			if shared := m.asked.claimOf(int32(i)); shared >= 0 {
+			if shared := m.needs.claimOf(int32(i)); shared >= 0 {
 				claim.Namespace, claim.Name = "shared", fmt.Sprint(shared)
 			}
 			claim.UID = types.UID(claim.Namespace + "/" + claim.Name)

@@ -77,7 +77,7 @@ func (r *Result) Why(ctx context.Context) ([]Refusal, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := &explainer{unplaced: f, state: f.state.seen(), call: &c, problems: make(map[int16]*allocator.Problem), known: make(map[explained]*explain.Explanation)}
+		e := &explainer{unplaced: f, state: f.state.withReadSet(), call: &c, problems: make(map[int16]*allocator.Problem), known: make(map[explained]*explain.Explanation)}
 		e.found = Refusal{Shape: f.shape, Pods: f.pods}
 		if err := e.run(); err != nil {
 			return nil, err
@@ -92,7 +92,7 @@ type explainer struct {
 	*unplaced
 	state    *State
 	call     *onenode.Call
-	asked    *asked
+	needs    *podNeeds
 	problems map[int16]*allocator.Problem // by variant, with the names of the pod's claims
 	known    map[explained]*explain.Explanation
 	devices  explain.Grouping
@@ -103,16 +103,16 @@ type explainer struct {
 // that the address is not reused.
 type explained struct {
 	answer *onenode.Answer
-	// around encodes which pools of several nodes reach the node, where these come among its own pools, and which
+	// sharedKey encodes which pools of several nodes reach the node, where these come among its own pools, and which
 	// of its own are unusable and why.
-	around string
+	sharedKey string
 }
 
 func (e *explainer) run() error {
 	d := &e.state.data
-	e.asked = d.asked(e.state.world, e.shape.kind)
-	if e.asked.refused != nil {
-		e.found.Err = e.asked.refused
+	e.needs = d.needsOf(e.state.world, e.shape.kind)
+	if e.needs.refused != nil {
+		e.found.Err = e.needs.refused
 		return nil //nolint:nilerr // it is what was asked for
 	}
 	for _, part := range e.on.limited(d).list() {
@@ -153,11 +153,11 @@ func (e *explainer) decided(n Node, rec *nodeRecord, name string) error {
 		e.obstruct(reason, name)
 		return nil
 	}
-	a, number, err := e.asked.on(e.call, &e.state.data, n, rec)
+	a, number, err := e.needs.on(e.call, &e.state.data, n, rec)
 	if err != nil {
 		return err
 	}
-	if a.Verdict == onenode.Unfit {
+	if a.Fit == onenode.Unfit {
 		found, err := e.explanation(n, rec, a.Answer, number)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (e *explainer) decided(n Node, rec *nodeRecord, name string) error {
 			return nil
 		}
 	}
-	if a.Verdict == onenode.Fits && e.perNode > 0 {
+	if a.Fit == onenode.Fits && e.perNode > 0 {
 		e.obstruct(explain.Count(e.perNode, "pod")+" of the gang already, and no more may be there", name)
 		return nil
 	}
@@ -187,12 +187,12 @@ func (e *explainer) obstruct(reason, node string) {
 // obstacle returns the reason other than devices that excludes a node, empty if there is none.
 func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 	w, kind := e.state.world, e.shape.kind
-	number := w.on(kind, rec.facts)
+	number := w.admittedVariant(kind, rec.facts)
 	if number < 0 {
 		return w.keptAway(kind.example, rec.facts.Node)
 	}
-	for i := range e.asked.used {
-		if !e.asked.used[i].admits(n, rec.facts.Node) {
+	for i := range e.needs.used {
+		if !e.needs.used[i].admits(n, rec.facts.Node) {
 			return "a claim of the pod is allocated on other nodes"
 		}
 	}
@@ -231,10 +231,10 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, number int16) (*explain.Explanation, error) {
 	d := &e.state.data
 	var around memo.Key
-	for position, reached := range d.around.Shared.Reaching(rec.facts.Inventory) {
+	for position, reached := range d.surroundings.Shared.Reaching(rec.facts.Inventory) {
 		around.Number(position)
 		around.Number(int(reached))
-		around.Number(rec.facts.Before(d.around.Shared.Pools[position].ID)) // pools are listed by name
+		around.Number(rec.facts.Before(d.surroundings.Shared.Pools[position].ID)) // pools are listed by name
 	}
 	for i := range rec.facts.Pools {
 		around.Text(rec.facts.Pools[i].Unusable)
@@ -243,12 +243,12 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, numb
 	if known, found := e.known[key]; found {
 		return known, nil
 	}
-	inv := e.state.world.named(n, rec.facts)
+	inv := e.state.world.withRealNames(n, rec.facts)
 	problem, err := e.problem(number, n, inv)
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := e.state.world.Repeat(e.call.Context, inv.Inventory, rec.state.Uses, d.around, problem, 1)
+	outcome, err := e.state.world.Repeat(e.call.Context, inv.Inventory, rec.state.Uses, d.surroundings, problem, 1)
 	if e.call.Context.Err() != nil {
 		return nil, context.Cause(e.call.Context)
 	}
@@ -262,14 +262,14 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, numb
 
 // problem compiles what the next pod asks for, with the names of its claims.
 func (e *explainer) problem(number int16, n Node, inv *nodeFacts) (*allocator.Problem, error) {
-	linked := e.asked.linked()
+	linked := e.needs.linked()
 	if known := e.problems[number]; known != nil && !linked {
 		return known, nil
 	}
-	w, q := e.state.world, e.asked.question(number)
+	w, q := e.state.world, e.needs.question(number)
 	pod := e.shape.pod(max(0, len(e.shape.Pods)-e.pods))
 	_, extensions := q.Claims()
-	claims := w.objects(pod, e.asked.open, q.Specs)
+	claims := w.objects(pod, e.needs.open, q.Specs)
 	for i, s := range q.Specs {
 		claims[i].Spec.Devices = s.Devices
 		if claims[i].Name == "" {
@@ -278,7 +278,7 @@ func (e *explainer) problem(number int16, n Node, inv *nodeFacts) (*allocator.Pr
 	}
 	compile := func() (*allocator.Problem, error) { return w.Compile(claims, extensions) }
 	if linked {
-		compile = func() (*allocator.Problem, error) { return e.asked.linkedProblem(claims, extensions, n, inv) }
+		compile = func() (*allocator.Problem, error) { return e.needs.linkedProblem(claims, extensions, n, inv) }
 	}
 	problem, err := compile()
 	if err != nil {

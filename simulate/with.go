@@ -78,7 +78,7 @@ func (w *world) with(c *Changes, in *input) (*State, bool, error) {
 	if pods == nil {
 		return nil, false, nil
 	}
-	base := w.root.seen()
+	base := w.root.withReadSet()
 	data := base.data
 	f := &follower{before: w, d: &data, by: new(table.Edition), pods: pods, moved: make(map[types.NamespacedName]*moved), claims: make(map[int32]bool)}
 	f.take(c)
@@ -265,7 +265,7 @@ func (f *follower) replaceClaim(key types.NamespacedName, claim *resourceapi.Res
 		node.state = node.state.Change(held.holdings, false)
 	}
 	if len(rec.shared) > 0 {
-		f.d.around = f.d.around.Change(rec.shared, false)
+		f.d.surroundings = f.d.surroundings.Change(rec.shared, false)
 	}
 	for _, t := range rec.unlisted {
 		pool := t.device.PoolID()
@@ -286,7 +286,7 @@ func (f *follower) replaceClaim(key types.NamespacedName, claim *resourceapi.Res
 		node.state = node.state.Change(held.holdings, true)
 	}
 	if len(rec.shared) > 0 {
-		f.d.around = f.d.around.Change(rec.shared, true)
+		f.d.surroundings = f.d.surroundings.Change(rec.shared, true)
 	}
 }
 

@@ -100,7 +100,7 @@ func sameAsRead(t *testing.T, when string, got, want *State) {
 			t.Fatalf("%s: pod %s is on node %d, %t; want %d, %t", when, key, a, foundA, b, foundB)
 		}
 	}
-	got, want = got.seen(), want.seen()
+	got, want = got.withReadSet(), want.withReadSet()
 	if got.data.real.Len() != want.data.real.Len() {
 		t.Fatalf("%s: %d nodes, want %d", when, got.data.real.Len(), want.data.real.Len())
 	}
@@ -109,9 +109,9 @@ func sameAsRead(t *testing.T, when string, got, want *State) {
 			t.Fatalf("%s: node\n%s\nwant\n%s", when, a, b)
 		}
 	}
-	for i, uses := range want.data.around.Uses {
-		if !got.data.around.Uses[i].Equal(uses) {
-			t.Fatalf("%s: of pool %d, %v is in use, want %v", when, i, got.data.around.Uses[i], uses)
+	for i, uses := range want.data.surroundings.Uses {
+		if !got.data.surroundings.Uses[i].Equal(uses) {
+			t.Fatalf("%s: of pool %d, %v is in use, want %v", when, i, got.data.surroundings.Uses[i], uses)
 		}
 	}
 	if diff := cmp.Diff(claimTexts(want), claimTexts(got)); diff != "" {

@@ -162,8 +162,8 @@ type version struct {
 	claims  table.Table[claimRecord]
 	groups  []group
 	// groupsOf is the edition that owns groups and may write to it.
-	groupsOf *table.Edition
-	around   *onenode.Surroundings
+	groupsOf     *table.Edition
+	surroundings *onenode.Surroundings
 	// expected are devices that real nodes do not publish yet. The list is copied on write.
 	expected []expectation
 }
@@ -235,19 +235,19 @@ func (d *version) group(t *Template) *group {
 	return &group{template: t}
 }
 
-// here converts a handle of another version: the position of a real node may differ.
-func (d *version) here(w *world, n Node) Node {
+// translate converts a handle of another version: the position of a real node may differ.
+func (d *version) translate(w *world, n Node) Node {
 	if n.template != nil || n.index < d.real.Len() && d.real.At(n.index).facts.Node.Name == n.name && !d.real.At(n.index).gone {
 		return n
 	}
-	if index, found := d.named(w, n.name); found {
+	if index, found := d.realNamed(w, n.name); found {
 		return Node{index: index, name: n.name}
 	}
 	return Node{index: d.real.Len(), name: n.name}
 }
 
-// named returns the position of the real node of a name. A removed node is returned only if there is no other.
-func (d *version) named(w *world, name string) (index int, found bool) {
+// realNamed returns the position of the real node of a name. A removed node is returned only if there is no other.
+func (d *version) realNamed(w *world, name string) (index int, found bool) {
 	for i := d.real.Len() - 1; i >= len(w.nodes); i-- { // nodes that AddNode added
 		if d.real.At(i).facts.Node.Name == name && !d.real.At(i).gone {
 			return i, true
@@ -264,7 +264,7 @@ func (d *version) deviceOfNode(w *world, id pools.DeviceID) (node int, position 
 		return node, position, found
 	}
 	for _, e := range d.expected {
-		node, _ = d.named(w, e.node)
+		node, _ = d.realNamed(w, e.node)
 		if position, found = d.real.At(node).facts.Position(id); found {
 			return node, position, true
 		}
@@ -294,8 +294,8 @@ type podEntry struct {
 	joins bool
 }
 
-// nothing is the taken of pods without claims of their own, and of pods that ran when the cluster was read.
-var nothing = new(onenode.Taken)
+// nothingTaken is the taken of pods without claims of their own, and of pods that ran when the cluster was read.
+var nothingTaken = new(onenode.Taken)
 
 // list returns the pods of a node, oldest first.
 func (e *podEntry) list() []*podEntry {

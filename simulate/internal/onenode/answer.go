@@ -17,12 +17,12 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Verdict is the kind of an answer.
-type Verdict uint8
+// Fit says whether a question fits on a node.
+type Fit uint8
 
-// The verdicts. Undecided and Failed are neither yes nor no: the budget ran out, or there was an error.
+// Undecided and Failed are neither yes nor no: the budget ran out, or there was an error.
 const (
-	Fits Verdict = iota
+	Fits Fit = iota
 	Unfit
 	Undecided
 	Failed
@@ -30,9 +30,9 @@ const (
 
 // Answer is the allocator's answer to a question about a node in a state.
 type Answer struct {
-	Verdict Verdict
-	Err     error
-	*Taken  // nil if the verdict is not Fits
+	Fit    Fit
+	Err    error
+	*Taken // nil unless Fit is Fits
 	// Bound says for each claim where it can be used.
 	Bound []BoundTo
 	// literal is Outcome.Literal, false for errors.
@@ -57,7 +57,7 @@ type Taken struct {
 
 // decision is the part of an answer that does not depend on its state.
 type decision struct {
-	verdict Verdict
+	fit     Fit
 	literal bool
 	err     error
 	taken   *Taken
@@ -65,11 +65,11 @@ type decision struct {
 }
 
 func (a *Answer) decision() decision {
-	return decision{a.Verdict, a.literal, a.Err, a.Taken, a.Bound}
+	return decision{a.Fit, a.literal, a.Err, a.Taken, a.Bound}
 }
 
 func (d *decision) answer() *Answer {
-	return &Answer{Verdict: d.verdict, literal: d.literal, Err: d.err, Taken: d.taken, Bound: d.bound}
+	return &Answer{Fit: d.fit, literal: d.literal, Err: d.err, Taken: d.taken, Bound: d.bound}
 }
 
 // weight is the number of answers that it counts as in the bound of all nodes.
@@ -99,8 +99,8 @@ func unnamed(err error) error {
 	return unnamedError{err}
 }
 
-// verdict converts the result of the allocator.
-func (o outcome) verdict() Verdict {
+// fit converts the result of the allocator.
+func (o outcome) fit() Fit {
 	switch {
 	case o.err != nil:
 		return Failed
@@ -138,12 +138,12 @@ func (a *Answer) about(s *State) *Answer {
 
 // Nothing returns the answer for a pod that needs no allocation.
 func Nothing(s *State) *Answer {
-	return (&Answer{Verdict: Fits, Taken: new(Taken)}).about(s)
+	return (&Answer{Fit: Fits, Taken: new(Taken)}).about(s)
 }
 
 // Decided returns an answer for an allocation that was chosen elsewhere.
 func Decided(s *State, taken *Taken, bound []BoundTo) *Answer {
-	return (&Answer{Verdict: Fits, Taken: taken, Bound: bound}).about(s)
+	return (&Answer{Fit: Fits, Taken: taken, Bound: bound}).about(s)
 }
 
 // BoundTo says where an allocated claim can be used.
@@ -177,14 +177,14 @@ func (k *Asker) NewCall(ctx context.Context) (Call, error) {
 
 // Note records an answer that is not definite.
 func (c *Call) Note(a *Answer) {
-	c.Doubts = c.Doubts || a.Verdict == Undecided || a.Verdict == Failed
+	c.Doubts = c.Doubts || a.Fit == Undecided || a.Fit == Failed
 	if c.Err == nil {
 		c.Err = a.Err
 	}
 }
 
 // Spent is the answer when the budget of the call has run out. It is not cached.
-var Spent = &Answer{Verdict: Undecided}
+var Spent = &Answer{Fit: Undecided}
 
 // ask returns the answer for a node if no pool of several nodes can serve the question there. The search also
 // computes up to ahead further answers, for the states that follow if the same question is asked repeatedly.
@@ -203,11 +203,11 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 		if a, err = k.ask(c, same, q, 0); err != nil || a == Spent {
 			return a, err
 		}
-		a = &Answer{Verdict: a.Verdict, Err: a.Err, Taken: a.Taken, Bound: a.Bound, literal: a.literal} // the answer is not for a pool of several nodes, so Shared is empty
+		a = &Answer{Fit: a.Fit, Err: a.Err, Taken: a.Taken, Bound: a.Bound, literal: a.literal} // the answer is not for a pool of several nodes, so Shared is empty
 	case c.Budget <= 0:
 		return Spent, nil
 	default:
-		if k.bounds.Answers == 0 || k.bounds.Total == 0 {
+		if k.cache.Answers == 0 || k.cache.Total == 0 {
 			ahead = 0 // there is no cache for them
 		}
 		if a, err = k.searchAhead(c, s, q, ahead); err != nil {
@@ -255,7 +255,7 @@ func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	if fewer == nil || q.looksAtUsed {
 		return nil, nil //nolint:nilnil // there is no such state
 	}
-	if known := fewer.all.known(q.id); known != nil && known.Verdict == Unfit {
+	if known := fewer.all.known(q.id); known != nil && known.Fit == Unfit {
 		return fewer.all, nil
 	}
 	if q.tolerates || !k.taints {
@@ -264,7 +264,7 @@ func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	// Selectors are evaluated on tainted devices, but not on withheld ones. A question without an error when
 	// nothing is in use has none later.
 	fresh, err := k.ask(c, fewer.all.content.fresh, q, 0)
-	if err != nil || fresh == Spent || fresh.Verdict == Failed || fresh.literal {
+	if err != nil || fresh == Spent || fresh.Fit == Failed || fresh.literal {
 		return nil, err
 	}
 	return fewer.withheld, nil
@@ -284,9 +284,9 @@ func (k *Asker) Alike(c *Call, one, other *State, q *Question) (bool, error) {
 // newAnswer converts an outcome: which devices it allocates, and where the claims are bound.
 func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools) *Answer {
 	if o.err != nil {
-		return &Answer{Verdict: Failed, Err: o.err}
+		return &Answer{Fit: Failed, Err: o.err}
 	}
-	a := &Answer{Verdict: o.verdict(), literal: o.Literal()}
+	a := &Answer{Fit: o.fit(), literal: o.Literal()}
 	assignment, ok := o.Outcome.(*allocator.Assignment)
 	if !ok {
 		return a
@@ -361,16 +361,16 @@ func (k *Asker) Room(c *Call, s *State, q *Question, most int64) (n int64, doubt
 			n, exact = n+known-1, true
 			break
 		}
-		if a.Verdict != Fits {
-			doubt, exact, next = a.Verdict != Unfit, a.Verdict == Unfit, a
+		if a.Fit != Fits {
+			doubt, exact, next = a.Fit != Unfit, a.Fit == Unfit, a
 			break
 		}
 		chain, at = append(chain, a), append(at, n)
 		n += 1 + int64(len(a.ahead))
-		if last := len(a.ahead) - 1; last >= 0 && a.ahead[last].verdict != Fits {
+		if last := len(a.ahead) - 1; last >= 0 && a.ahead[last].fit != Fits {
 			n--
 			next = a.ahead[last].answer()
-			doubt, exact = next.Verdict != Unfit && n < most, next.Verdict == Unfit
+			doubt, exact = next.Fit != Unfit && n < most, next.Fit == Unfit
 			break
 		}
 		if n >= MaxOneByOne {

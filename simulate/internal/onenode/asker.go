@@ -21,7 +21,7 @@ import (
 // Asker asks the allocator about one node at a time, and caches the answers. It is safe for concurrent use.
 type Asker struct {
 	gates  pools.Gates
-	bounds *kept
+	cache  *stateCache
 	taints bool  // whether the gate of device taints is on
 	budget int64 // search steps of one call
 	// allocator, programs and interned are shared with the askers after updates of the cluster.
@@ -61,7 +61,7 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 		o.Programs = cel.NewCache(manyPrograms)
 	}
 	k := &Asker{
-		gates: o.Features.PoolGates(), bounds: &kept{Bounds: o.Bounds}, taints: o.Features.DeviceTaints, budget: o.Budget,
+		gates: o.Features.PoolGates(), cache: &stateCache{Bounds: o.Bounds}, taints: o.Features.DeviceTaints, budget: o.Budget,
 		programs: o.Programs, interned: &interned{most: o.Bounds.Questions}, usages: lru.New(manyUsages),
 	}
 	k.allocator = allocator.New(allocator.Options{
@@ -70,7 +70,7 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	})
 	var r questionReads
 	r.addPolicy(o.DevicePolicy, o.Topology)
-	k.readSet.Store(blank(k.gates, k.bounds).with(&r))
+	k.readSet.Store(emptyReadSet(k.gates, k.cache).with(&r))
 	k.setClasses(classes)
 	return k, nil
 }
@@ -79,12 +79,12 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 // they have many more entries than a cluster of that many nodes and devices needs.
 func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *Asker {
 	next := &Asker{
-		gates: k.gates, bounds: k.bounds, taints: k.taints, budget: k.budget,
+		gates: k.gates, cache: k.cache, taints: k.taints, budget: k.budget,
 		allocator: k.allocator, programs: k.programs, interned: k.interned, usages: lru.New(manyUsages),
 	}
 	l := k.readSet.Load()
 	if l.outgrown(nodes, devices) {
-		l = newReadSet(l.gates, l.bounds, l.covered)
+		l = newReadSet(l.gates, l.cache, l.covered)
 	}
 	next.readSet.Store(l)
 	next.setClasses(classes)
@@ -113,8 +113,8 @@ func (k *Asker) setClasses(classes []*resourceapi.DeviceClass) {
 	}
 }
 
-// See widens the read set to cover the specs and the classes.
-func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
+// Cover widens the read set to cover the specs and the classes.
+func (k *Asker) Cover(specs []*Spec, classes ...*resourceapi.DeviceClass) {
 	var r questionReads
 	for _, s := range specs {
 		k.addReads(&r, s)
@@ -174,7 +174,7 @@ func (k *Asker) Sizes() Sizes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := Sizes{Contents: len(l.contents), Devices: len(l.devices)}
-	n.Total, n.Forgotten = k.bounds.size()
+	n.Total, n.Forgotten = k.cache.size()
 	for range k.interned.specs.All {
 		n.Specs++
 	}

@@ -54,7 +54,7 @@ func TestWhatIsTooMuchIsForgotten(t *testing.T) {
 // A state keeps as many answers as it may: questions whose numbers are far apart take their places from each other.
 func TestAnswersOfAStateAreBounded(t *testing.T) {
 	const most = 2 * answerPageSize
-	s := newState(&content{readSet: blank(pools.Gates{}, &kept{Bounds: Bounds{Answers: most, Total: 1 << 20}})}, nil)
+	s := newState(&content{readSet: emptyReadSet(pools.Gates{}, &stateCache{Bounds: Bounds{Answers: most, Total: 1 << 20}})}, nil)
 	for id := range 10 * most {
 		a := (&Answer{question: &Question{id: id}}).about(s)
 		if s.learn(a) != a || s.learn((&Answer{question: a.question}).about(s)) != a {

@@ -33,8 +33,8 @@ var fieldUser = fieldworld.User{
 // The keys of an Asker cover each row of the table that they have to, and no other.
 func TestKeysCoverTheTable(t *testing.T) {
 	fieldUser.Covered(t, map[keys.Row]string{
-		{Root: reads.Slice, Path: "Spec.Driver"}:                  "Inventory.head writes it; pools of several nodes are known by themselves",
-		{Root: reads.Slice, Path: "Spec.Pool.ResourceSliceCount"}: "a pool that is not complete is unusable: Inventory.head",
+		{Root: reads.Slice, Path: "Spec.Driver"}:                  "Inventory.headKey writes it; pools of several nodes are known by themselves",
+		{Root: reads.Slice, Path: "Spec.Pool.ResourceSliceCount"}: "a pool that is not complete is unusable: Inventory.headKey",
 	})
 }
 
@@ -119,7 +119,7 @@ func (c *fieldCluster) ask(t *testing.T, side *fieldworld.Side, claim *resourcea
 	if question.Err != nil {
 		return fieldworld.Answer{Devices: "error", Results: question.Err.Error()}
 	}
-	c.asker.See([]*Spec{spec})
+	c.asker.Cover([]*Spec{spec})
 	call, err := c.asker.NewCall(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +134,8 @@ func (c *fieldCluster) ask(t *testing.T, side *fieldworld.Side, claim *resourcea
 
 // answer spells an answer out. Devices that are asked for are named, as positions of two nodes may differ.
 func (c *fieldCluster) answer(inv *Inventory, a *Answer) (answer fieldworld.Answer) {
-	if a.Verdict != Fits {
-		return fieldworld.Answer{Devices: fmt.Sprint(a.Verdict, " ", a.Err)}
+	if a.Fit != Fits {
+		return fieldworld.Answer{Devices: fmt.Sprint(a.Fit, " ", a.Err)}
 	}
 	spell := func(id pools.DeviceID, h Holding) {
 		answer.Devices += fmt.Sprintf("%s=%s ", h.Request, id.Device)

@@ -28,13 +28,13 @@ type Inventory struct {
 	Pools     []OwnPool // sorted by driver and name
 	Size      int32     // devices of all pools
 	// Added are simulated taints, in addition to those in the slices.
-	Added []AddedTaint
-	plain *Inventory // the inventory without Added; nil if Added is empty
+	Added        []AddedTaint
+	withoutAdded *Inventory // the inventory without Added; nil if Added is empty
 
-	gates   pools.Gates
-	indexed atomic.Pointer[[]*pool.Pool]
-	seen    atomic.Pointer[seen]
-	reached atomic.Pointer[reached]
+	gates    pools.Gates
+	indexed  atomic.Pointer[[]*pool.Pool]
+	coverage atomic.Pointer[coverage]
+	reached  atomic.Pointer[reached]
 }
 
 // OwnPool is a pool that belongs to one node. Its devices have positions from First on.
@@ -49,13 +49,13 @@ type AddedTaint struct {
 	Taint  resourceapi.DeviceTaint
 }
 
-// seen is what a read set covers of an inventory.
-type seen struct {
+// coverage is what a read set covers of an inventory.
+type coverage struct {
 	readSet *ReadSet
 	content *content
-	// head is the key of the content without its devices. devices are numbers of equivalent devices, by
+	// headKey is the key of the content without its devices. devices are numbers of equivalent devices, by
 	// position.
-	head    []byte
+	headKey []byte
 	devices []uint32
 	// values is the number of the list of values that constraints compare.
 	values uint32
@@ -90,7 +90,7 @@ func (inv *Inventory) Position(id pools.DeviceID) (int32, bool) {
 // index returns the pools as the allocator indexes them. They are dropped if another inventory is the example
 // of the content, as the allocator is then asked about that one. They are read again when needed.
 func (inv *Inventory) index() []*pool.Pool {
-	inv = cmp.Or(inv.plain, inv)
+	inv = cmp.Or(inv.withoutAdded, inv)
 	if known := inv.indexed.Load(); known != nil {
 		return *known
 	}
@@ -181,15 +181,15 @@ func WithTaints(published []*resourceapi.ResourceSlice, taints map[pools.DeviceI
 }
 
 // State returns the state of the node with these uses, for a read set.
-func (inv *Inventory) State(l *ReadSet, u Uses) *State { return inv.seenBy(l).content.state(u) }
+func (inv *Inventory) State(l *ReadSet, u Uses) *State { return inv.coveredBy(l).content.state(u) }
 
-// seenBy returns what the read set covers of the inventory, and caches it.
-func (inv *Inventory) seenBy(l *ReadSet) *seen {
-	if known := inv.seen.Load(); known != nil && known.readSet == l {
+// coveredBy returns what the read set covers of the inventory, and caches it.
+func (inv *Inventory) coveredBy(l *ReadSet) *coverage {
+	if known := inv.coverage.Load(); known != nil && known.readSet == l {
 		return known
 	}
-	s := &sight{readSet: l, key: memo.NewKey()}
-	found := &seen{readSet: l, head: inv.head(), devices: make([]uint32, 0, inv.Size)}
+	s := &deviceKeys{readSet: l, key: memo.NewKey()}
+	found := &coverage{readSet: l, headKey: inv.headKey(), devices: make([]uint32, 0, inv.Size)}
 	for _, p := range inv.index() {
 		for d := range p.Devices {
 			found.devices = append(found.devices, s.device(&p.Devices[d]))
@@ -200,27 +200,27 @@ func (inv *Inventory) seenBy(l *ReadSet) *seen {
 		values = v.AppendKey(values)
 	}
 	found.values = l.number(l.values, values)
-	inv.settle(found)
-	inv.seen.Store(found)
+	inv.setContent(found)
+	inv.coverage.Store(found)
 	if found.content.example != inv {
 		inv.indexed.Store(nil)
 	}
 	return found
 }
 
-// settle finds the content for the devices, with simulated taints.
-func (inv *Inventory) settle(found *seen) {
+// setContent finds the content for the devices, with simulated taints.
+func (inv *Inventory) setContent(found *coverage) {
 	var buffer [64]uint32
 	var keyBuffer [512]byte
 	devices := found.devices
 	if len(inv.Added) > 0 {
 		devices = append(buffer[:0], devices...)
-		s := &sight{readSet: found.readSet}
+		s := &deviceKeys{readSet: found.readSet}
 		for _, added := range inv.Added {
 			devices[added.Device] = s.tainted(devices[added.Device], []resourceapi.DeviceTaint{added.Taint})
 		}
 	}
-	key := append(keyBuffer[:0], found.head...)
+	key := append(keyBuffer[:0], found.headKey...)
 	for _, d := range devices {
 		key = binary.AppendUvarint(key, uint64(d))
 	}
@@ -236,17 +236,17 @@ func (l *ReadSet) content(key []byte, example *Inventory) *content {
 	c := &content{readSet: l, example: example, states: make(map[string]*State)}
 	c.snapshot = sync.OnceValue(func() *snapshot { return example.snapshot() })
 	c.fresh = newState(c, nil)
-	if len(l.contents) >= l.bounds.Nodes {
+	if len(l.contents) >= l.cache.Nodes {
 		clear(l.contents)
 	}
-	if l.bounds.Nodes > 0 {
+	if l.cache.Nodes > 0 {
 		l.contents[string(key)] = c
 	}
 	return c
 }
 
-// head returns the key of the node and its pools without the devices.
-func (inv *Inventory) head() []byte {
+// headKey returns the key of the node and its pools without the devices.
+func (inv *Inventory) headKey() []byte {
 	var k memo.Key
 	keys.Node.Append(&k, inv.Node)
 	for i, p := range inv.index() {
@@ -264,12 +264,12 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 	for _, d := range devices {
 		added = append(added, AddedTaint{Device: d, Taint: taint})
 	}
-	plain := cmp.Or(inv.plain, inv)
-	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: plain, gates: inv.gates}
-	if known := plain.seen.Load(); known != nil {
-		again := &seen{readSet: known.readSet, head: known.head, devices: known.devices, values: known.values}
-		next.settle(again)
-		next.seen.Store(again)
+	plain := cmp.Or(inv.withoutAdded, inv)
+	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, withoutAdded: plain, gates: inv.gates}
+	if known := plain.coverage.Load(); known != nil {
+		again := &coverage{readSet: known.readSet, headKey: known.headKey, devices: known.devices, values: known.values}
+		next.setContent(again)
+		next.coverage.Store(again)
 	}
 	return next
 }

@@ -53,7 +53,7 @@ func TestPoolsOfNodesThatAreAlikeAreReadAgain(t *testing.T) {
 	repeated, free, taken := 0, 0, 0
 	for range 2000 {
 		published := nodeSlices(random)
-		readSet := blank(gates, &kept{Bounds: usualBounds})
+		readSet := emptyReadSet(gates, &stateCache{Bounds: usualBounds})
 		first, other := NewInventory(gates, &corev1.Node{}, published), NewInventory(gates, &corev1.Node{}, published)
 		first.State(readSet, nil)
 		if other.State(readSet, nil) != first.State(readSet, nil) || first.indexed.Load() == nil || other.indexed.Load() != nil {

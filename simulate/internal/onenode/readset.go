@@ -29,8 +29,8 @@ import (
 // Only attributes are selective. Capacities, taints, counters and all other fields that package keys writes are
 // always compared.
 type ReadSet struct {
-	gates  pools.Gates
-	bounds *kept
+	gates pools.Gates
+	cache *stateCache
 	*covered
 
 	mu       sync.Mutex
@@ -64,8 +64,8 @@ type expressionName struct {
 }
 
 // newReadSet returns a read set with empty caches.
-func newReadSet(gates pools.Gates, bounds *kept, what *covered) *ReadSet {
-	return &ReadSet{gates: gates, bounds: bounds, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
+func newReadSet(gates pools.Gates, bounds *stateCache, what *covered) *ReadSet {
+	return &ReadSet{gates: gates, cache: bounds, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
 }
 
 // questionReads is what one question reads of devices.
@@ -146,11 +146,11 @@ func (l *ReadSet) with(r *questionReads) *ReadSet {
 	slices.SortFunc(next.sortedExpressions, func(a, b expressionName) int { return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.ID, b.ID)) })
 	next.sortedDomains = slices.Sorted(maps.Keys(next.domains))
 	next.sortedConstraints = slices.Sorted(maps.Keys(next.constraints))
-	return newReadSet(l.gates, l.bounds, next)
+	return newReadSet(l.gates, l.cache, next)
 }
 
-// blank returns the read set without attributes.
-func blank(gates pools.Gates, bounds *kept) *ReadSet {
+// emptyReadSet returns the read set without attributes.
+func emptyReadSet(gates pools.Gates, bounds *stateCache) *ReadSet {
 	return newReadSet(gates, bounds, &covered{expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool)})
 }
 
@@ -172,7 +172,7 @@ func (l *ReadSet) number(table map[string]uint32, key []byte) uint32 {
 		return n
 	}
 	l.last++
-	if most := 4 * l.bounds.Nodes; len(table) >= most {
+	if most := 4 * l.cache.Nodes; len(table) >= most {
 		clear(table)
 		if most == 0 {
 			return l.last
@@ -187,8 +187,8 @@ var Selected = keys.Writer[*resourceapi.DeviceAttribute]{
 	{Covers: keys.Keyed(reads.Device, "Attributes[]"), Write: func(k *memo.Key, a *resourceapi.DeviceAttribute) { keys.AppendWhole(k, a) }},
 }
 
-// sight builds the keys of the devices of one node, for a read set.
-type sight struct {
+// deviceKeys builds the keys of the devices of one node, for a read set.
+type deviceKeys struct {
 	readSet *ReadSet
 	key     memo.Key
 	// values are the values that constraints compare.
@@ -198,7 +198,7 @@ type sight struct {
 }
 
 // device returns the number of the device's equivalence class.
-func (s *sight) device(d *pool.Device) uint32 {
+func (s *deviceKeys) device(d *pool.Device) uint32 {
 	s.key.Bytes = s.key.Bytes[:0]
 	keys.Device.Append(&s.key, d)
 	keys.AppendCapacities(&s.key, d.Object.Capacity)
@@ -211,7 +211,7 @@ func (s *sight) device(d *pool.Device) uint32 {
 }
 
 // tainted returns the number of a device with more taints.
-func (s *sight) tainted(device uint32, taints []resourceapi.DeviceTaint) uint32 {
+func (s *deviceKeys) tainted(device uint32, taints []resourceapi.DeviceTaint) uint32 {
 	s.key.Bytes = append(s.key.Bytes[:0], 0xff) // no other key begins with this byte
 	s.key.Number(int(device))
 	keys.AppendTaints(&s.key, taints)
@@ -220,7 +220,7 @@ func (s *sight) tainted(device uint32, taints []resourceapi.DeviceTaint) uint32 
 
 // appendSelected appends the attributes that expressions read. An attribute of the driver's domain may have a
 // qualified name or an unqualified one.
-func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
+func (s *deviceKeys) appendSelected(driver string, d *resourceapi.Device) {
 	if s.readSet.all {
 		s.key.Number(len(d.Attributes))
 		for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
@@ -240,7 +240,7 @@ func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
 	}
 }
 
-func (s *sight) appendAttribute(name resourceapi.QualifiedName, d *resourceapi.Device) {
+func (s *deviceKeys) appendAttribute(name resourceapi.QualifiedName, d *resourceapi.Device) {
 	var found bool
 	s.attribute, found = d.Attributes[name]
 	unknown := found && shape.Unknown(&s.attribute)

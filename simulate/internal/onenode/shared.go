@@ -263,7 +263,7 @@ func (c *crossing) view(inv *Inventory, l *ReadSet) (*view, error) {
 		return nil, nil
 	}
 	// Constraints may compare values of the node's devices with those of the pools.
-	v.key.Number(int(inv.seenBy(l).values))
+	v.key.Number(int(inv.coveredBy(l).values))
 	return v, nil
 }
 
@@ -272,7 +272,7 @@ func (c *crossing) view(inv *Inventory, l *ReadSet) (*view, error) {
 func (k *Asker) About(c *Call, inv *Inventory, s *State, around *Surroundings, q *Question) (*Answer, error) {
 	v, err := k.crossing(c.Context, around.Shared, q).view(inv, s.content.readSet)
 	if err != nil {
-		return &Answer{Verdict: Failed, Err: err}, nil //nolint:nilerr // it is in the answer
+		return &Answer{Fit: Failed, Err: err}, nil //nolint:nilerr // it is in the answer
 	}
 	if v == nil {
 		return k.ask(c, s, q, 0)
@@ -285,9 +285,9 @@ func (k *Asker) Crosses(ctx context.Context, shared *SharedPools, q *Question) b
 	return len(k.crossing(ctx, shared, q).positions) > 0
 }
 
-// AppendSight appends a key that is equal for nodes from which a question can reach the same devices, other
-// than the nodes' own.
-func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *State, shared *SharedPools, q *Question) ([]byte, error) {
+// AppendSharedKey appends a key that is equal for nodes from which a question can reach the same devices,
+// other than the nodes' own.
+func (k *Asker) AppendSharedKey(ctx context.Context, to []byte, inv *Inventory, s *State, shared *SharedPools, q *Question) ([]byte, error) {
 	v, err := k.crossing(ctx, shared, q).view(inv, s.content.readSet)
 	if err != nil || v == nil {
 		return to, err
@@ -357,7 +357,7 @@ func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surrounding
 	a, err := k.search(c, inv, s, around, v.positions, q.Problem)
 	if err == nil && a != Spent {
 		a.Err = unnamed(a.Err)
-		shared.learn(key.Bytes, a, k.bounds.States)
+		shared.learn(key.Bytes, a, k.cache.States)
 	}
 	return a, err
 }

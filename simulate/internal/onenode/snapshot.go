@@ -123,7 +123,7 @@ func (k *Asker) usage(s *State) usage {
 		return known.(usage)
 	}
 	made := s.content.snapshot().change(nil, s.content.example.taken(s.Uses))
-	if k.bounds.States > 0 {
+	if k.cache.States > 0 {
 		k.usages.Add(s, made)
 	}
 	return made

@@ -27,7 +27,7 @@ type content struct {
 
 	mu     sync.Mutex
 	states map[string]*State
-	listed bool // among those that kept forgets
+	listed bool // in stateCache.contents
 	fresh  *State
 }
 
@@ -57,7 +57,7 @@ func (c *content) state(u Uses) *State {
 	key := u.AppendKey(buffer[:0])
 	found, more, first := c.find(u, key)
 	if more != 0 {
-		c.readSet.bounds.note(more, first, nil)
+		c.readSet.cache.grow(more, first, nil)
 	}
 	return found
 }
@@ -70,8 +70,8 @@ func (c *content) find(u Uses, key []byte) (found *State, more int, first *conte
 		return known, 0, nil
 	}
 	made := newState(c, u)
-	most := c.readSet.bounds.States
-	if most == 0 || c.readSet.bounds.Total == 0 {
+	most := c.readSet.cache.States
+	if most == 0 || c.readSet.cache.Total == 0 {
 		return made, 0, nil
 	}
 	more = 1
@@ -96,14 +96,14 @@ type fewerTaints struct {
 // fewerTaints returns nil for a state without simulated taints.
 func (s *State) fewerTaints() *fewerTaints {
 	inv := s.content.example
-	if inv.plain == nil {
+	if inv.withoutAdded == nil {
 		return nil
 	}
 	if known := s.without.Load(); known != nil {
 		return known
 	}
 	l := s.content.readSet
-	found := &fewerTaints{all: inv.plain.State(l, s.Uses), withheld: inv.plain.State(l, inv.withheld(s.Uses))}
+	found := &fewerTaints{all: inv.withoutAdded.State(l, s.Uses), withheld: inv.withoutAdded.State(l, inv.withheld(s.Uses))}
 	s.without.Store(found)
 	return found
 }
@@ -134,7 +134,7 @@ func (s *State) Change(holdings []Holding, add bool) *State {
 // place returns the slot in the cache for the answer to a question. Questions with the same slot replace each
 // other.
 func (s *State) place(question int) (page, at int) {
-	pages := max(1, s.content.readSet.bounds.Answers/answerPageSize)
+	pages := max(1, s.content.readSet.cache.Answers/answerPageSize)
 	return question / answerPageSize % pages, question % answerPageSize
 }
 
@@ -156,13 +156,13 @@ func (s *State) known(question int) *Answer {
 
 // learn caches an answer. If another goroutine came first, its answer is kept.
 func (s *State) learn(a *Answer) *Answer {
-	kept := s.content.readSet.bounds
-	if kept.Answers == 0 || kept.Total == 0 {
+	cache := s.content.readSet.cache
+	if cache.Answers == 0 || cache.Total == 0 {
 		return a
 	}
 	a, more, first := s.put(a)
 	if more != 0 {
-		kept.note(more, nil, first)
+		cache.grow(more, nil, first)
 	}
 	return a
 }

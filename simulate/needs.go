@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// asked is what a kind of pods asks for, given which of its shared claims are allocated.
-type asked struct {
+// podNeeds is what the pods of a kind need: their claims to allocate, given which shared claims are allocated.
+type podNeeds struct {
 	world *world
 	kind  *podKind
 	// open are the claims to be allocated. used are the records of the claims that are allocated already,
@@ -41,16 +41,16 @@ var errConsumers = errors.New("a claim is reserved for as many pods as there can
 // errOtherDomain says that a claim of the pods is allocated outside the domain of the gang.
 var errOtherDomain = errors.New("a claim of the pod has devices of another domain")
 
-// asked returns what a pod of the kind asks for.
-func (d *version) asked(w *world, k *podKind) *asked {
-	if known := k.alone.Load(); known != nil && known.shared == d.around.Shared {
+// needsOf returns what a pod of the kind needs.
+func (d *version) needsOf(w *world, k *podKind) *podNeeds {
+	if known := k.needsAlone.Load(); known != nil && known.shared == d.surroundings.Shared {
 		return known
 	}
-	a := &asked{world: w.first, kind: k, shared: d.around.Shared}
+	a := &podNeeds{world: w.first, kind: k, shared: d.surroundings.Shared}
 	if !k.shares {
 		a.open = k.entries
 		if a.plain = k.plain; len(k.extended) == 0 {
-			k.alone.Store(a) // the only question, so the result does not change
+			k.needsAlone.Store(a) // the only question, so the result does not change
 		}
 		return a
 	}
@@ -96,7 +96,7 @@ func (d *version) passes(rec *claimRecord, f *narrow.Filter) bool {
 		}
 	}
 	for _, h := range rec.shared {
-		pool := d.around.Shared.Pools[h.Pool]
+		pool := d.surroundings.Shared.Pools[h.Pool]
 		if f.Concerns(h.Request) && !f.Passes(pool.ID.Driver, pool.Devices[h.Device]) {
 			return false
 		}
@@ -105,7 +105,7 @@ func (d *version) passes(rec *claimRecord, f *narrow.Filter) bool {
 }
 
 // question returns the question for a variant.
-func (a *asked) question(n int16) *onenode.Question {
+func (a *podNeeds) question(n int16) *onenode.Question {
 	if n == 0 && a.plain != nil {
 		return a.plain
 	}
@@ -121,7 +121,7 @@ func (a *asked) question(n int16) *onenode.Question {
 
 // separate reports whether pods do not affect each other across nodes: they share no claims, and no pool of
 // several nodes can serve them. How many fit on one node then depends on that node only.
-func (a *asked) separate(ctx context.Context) bool {
+func (a *podNeeds) separate(ctx context.Context) bool {
 	if a.kind.shares || a.refused != nil {
 		return false
 	}
@@ -132,8 +132,8 @@ func (a *asked) separate(ctx context.Context) bool {
 }
 
 // variant returns the number of the variant for a node, -1 if the pods may not run there.
-func (a *asked) variant(n Node, facts *nodeFacts) int16 {
-	number := a.world.on(a.kind, facts)
+func (a *podNeeds) variant(n Node, facts *nodeFacts) int16 {
+	number := a.world.admittedVariant(a.kind, facts)
 	if number < 0 {
 		return number
 	}
@@ -146,10 +146,10 @@ func (a *asked) variant(n Node, facts *nodeFacts) int16 {
 }
 
 // served returns the answer for the devices of a node, and a variant.
-func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
+func (a *podNeeds) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
 	q := a.question(number)
 	if q.Err != nil {
-		return &onenode.Answer{Verdict: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
+		return &onenode.Answer{Fit: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
 	}
 	if len(q.Specs) == 0 {
 		return onenode.Nothing(rec.state), nil
@@ -157,11 +157,11 @@ func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, num
 	if a.linked() {
 		return a.servedLinked(c, d, n, rec, q)
 	}
-	return a.world.About(c, rec.facts.Inventory, rec.state, d.around, q)
+	return a.world.About(c, rec.facts.Inventory, rec.state, d.surroundings, q)
 }
 
 // claimOf returns the number of the claim for the i-th spec of the question, -1 if the claim is the pod's own.
-func (a *asked) claimOf(i int32) int32 {
+func (a *podNeeds) claimOf(i int32) int32 {
 	if int(i) < len(a.open) {
 		return a.open[i].claim
 	}
@@ -175,7 +175,7 @@ func splitHoldings(all []onenode.Holding, claim int32) []onenode.Holding {
 
 // linked reports whether an extension relates open claims to allocated ones, so that those restrict the
 // devices.
-func (a *asked) linked() bool {
+func (a *podNeeds) linked() bool {
 	if len(a.used) == 0 || !a.world.options.Extensions {
 		return false
 	}
@@ -187,7 +187,7 @@ var errLinkUnknown = errors.New("other claims of the pod are to match one whose 
 
 // linkedProblem compiles the open claims together with the allocated ones, whose devices have the names that
 // the node sees.
-func (a *asked) linkedProblem(open []*resourceapi.ResourceClaim, extensions []extension.Claim, n Node, inv *nodeFacts) (*allocator.Problem, error) {
+func (a *podNeeds) linkedProblem(open []*resourceapi.ResourceClaim, extensions []extension.Claim, n Node, inv *nodeFacts) (*allocator.Problem, error) {
 	open, extensions = slices.Clip(open), slices.Clip(extensions)
 	for i := range a.used {
 		rec, s := &a.used[i], a.usedSpecs[i]
@@ -208,7 +208,7 @@ func (a *asked) linkedProblem(open []*resourceapi.ResourceClaim, extensions []ex
 }
 
 // devicesOf names the devices that a claim holds. All devices of other nodes get one placeholder name.
-func (a *asked) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.DeviceID {
+func (a *podNeeds) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.DeviceID {
 	var list []pools.DeviceID
 	for _, held := range rec.held {
 		for _, h := range held.holdings {
@@ -229,17 +229,17 @@ func (a *asked) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.Devi
 }
 
 // servedLinked is served for linked claims. The answer is not cached.
-func (a *asked) servedLinked(c *onenode.Call, d *version, n Node, rec *nodeRecord, q *onenode.Question) (*onenode.Answer, error) {
+func (a *podNeeds) servedLinked(c *onenode.Call, d *version, n Node, rec *nodeRecord, q *onenode.Question) (*onenode.Answer, error) {
 	objects, extensions := q.Claims()
 	problem, err := a.linkedProblem(objects, extensions, n, rec.facts)
 	if err != nil {
-		return &onenode.Answer{Verdict: onenode.Failed, Err: err}, nil //nolint:nilerr // it is in the answer
+		return &onenode.Answer{Fit: onenode.Failed, Err: err}, nil //nolint:nilerr // it is in the answer
 	}
-	return a.world.AskOnce(c, rec.facts.Inventory, rec.state, d.around, problem)
+	return a.world.AskOnce(c, rec.facts.Inventory, rec.state, d.surroundings, problem)
 }
 
 // problemOn returns the problem for a variant on a node, under the node's name.
-func (a *asked) problemOn(number int16, n Node, inv *nodeFacts) (*allocator.Problem, error) {
+func (a *podNeeds) problemOn(number int16, n Node, inv *nodeFacts) (*allocator.Problem, error) {
 	q := a.question(number)
 	if !a.linked() || len(q.Specs) == 0 {
 		return q.Problem, nil

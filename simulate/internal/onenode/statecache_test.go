@@ -39,8 +39,8 @@ func usesOf(device int) Uses { return Uses{{Device: int32(device), use: use{Whol
 func TestTotalIsBounded(t *testing.T) {
 	const most = 300
 	r := rand.New(rand.NewPCG(1, 2))
-	k := &kept{Bounds: Bounds{Nodes: 100, States: 5, Answers: 2 * answerPageSize, Total: most}}
-	l := blank(pools.Gates{}, k)
+	k := &stateCache{Bounds: Bounds{Nodes: 100, States: 5, Answers: 2 * answerPageSize, Total: most}}
+	l := emptyReadSet(pools.Gates{}, k)
 	var contents []*content
 	for i := range 8 {
 		contents = append(contents, l.content([]byte{byte(i)}, &Inventory{}))
@@ -67,8 +67,8 @@ func TestTotalIsBounded(t *testing.T) {
 // The same holds for several goroutines, which find nothing but what was learned.
 func TestTotalIsBoundedConcurrently(t *testing.T) {
 	const most, each = 100, 2000
-	k := &kept{Bounds: Bounds{Nodes: 100, States: 5, Answers: 2 * answerPageSize, Total: most}}
-	l := blank(pools.Gates{}, k)
+	k := &stateCache{Bounds: Bounds{Nodes: 100, States: 5, Answers: 2 * answerPageSize, Total: most}}
+	l := emptyReadSet(pools.Gates{}, k)
 	contents := []*content{l.content([]byte{0}, &Inventory{}), l.content([]byte{1}, &Inventory{})}
 	states := make(map[*State]bool)
 	var mu sync.Mutex
