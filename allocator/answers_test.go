@@ -16,7 +16,7 @@ import (
 )
 
 // A request for all devices and one for some of them are of one class, and differ.
-func TestAllBesideSome(t *testing.T) {
+func TestRequestForAllNextToRequestForSome(t *testing.T) {
 	c := claim("c", 3)
 	c.Spec.Devices.Requests[0] = resourceapi.DeviceRequest{Name: "r0", FirstAvailable: []resourceapi.DeviceSubRequest{
 		{Name: "three", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 3},
@@ -32,7 +32,7 @@ func TestAllBesideSome(t *testing.T) {
 }
 
 // The error of a device says which device and which selector, however it is asked for.
-func TestErrorsOfDevicesAreTold(t *testing.T) {
+func TestDeviceErrorsNameDeviceAndSelector(t *testing.T) {
 	const want = `claim default/c: request r0: device gpu.example.com/a/gpu-0: selector 0: `
 	nodes, state := []*corev1.Node{node("a")}, clusterOf(gpus("a", 2, "H100")).State()
 	for mode, c := range map[resourceapi.DeviceAllocationMode]*resourceapi.ResourceClaim{
@@ -77,7 +77,7 @@ func TestEvaluationHasStats(t *testing.T) {
 }
 
 // Finding out what would be if nothing were in use does not answer for a node on which something is.
-func TestAnswersWithNothingInUseAreNotTaken(t *testing.T) {
+func TestIdleAnswersDoNotServeOtherUsages(t *testing.T) {
 	ledger := clusterOf(gpus("a", 2, "H100"), gpus("b", 2, "H100"))
 	problem := compile(allocator.Options{}, claim("c", 1))
 	for _, name := range []string{"a", "b"} {

@@ -44,7 +44,7 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 }
 
 // A capacity beyond what amounts hold is in the way of its device, and the explanation says so.
-func TestOutOfRangeIsTheDevices(t *testing.T) {
+func TestCapacityOutOfRangeIsNamedOnItsDevice(t *testing.T) {
 	slice := gpus("here", 2, "x")
 	for i, value := range []string{"1e300", "1e300"} {
 		slice.Spec.Devices[i].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse(value)}}

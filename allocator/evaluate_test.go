@@ -55,7 +55,7 @@ func unlikeFleet(size int) (*allocator.Problem, *pools.Ledger, []*corev1.Node) {
 }
 
 // Nodes that are like no other are searched by several goroutines at once.
-func TestEvaluateInCompany(t *testing.T) {
+func TestEvaluateWithSeveralGoroutines(t *testing.T) {
 	problem, ledger, nodes := unlikeFleet(200)
 	var inside, looks atomic.Int32
 	together := make(chan struct{})

@@ -27,7 +27,7 @@ import (
 
 // A fleet of copies of a generated node, with different devices in use, gets the same
 // answers whether or not answers are remembered from node to node, whatever the policy.
-func TestKnownAnswersAreRight(t *testing.T) {
+func TestRememberedAnswersAgreeWithSearches(t *testing.T) {
 	const model = resourceapi.FullyQualifiedName("gpu.example.com/model")
 	for name, c := range map[string]struct {
 		options allocator.Options

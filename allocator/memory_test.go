@@ -190,7 +190,7 @@ func TestMemoryKeepsNotesApart(t *testing.T) {
 }
 
 // What a search found that ran out of its budget is nobody else's answer.
-func TestMemoryHasNoGuesses(t *testing.T) {
+func TestMemoryHasNoUndecidedAnswers(t *testing.T) {
 	state := clusterOf(valuesOf(rooted(gpus("here", 6, "H100"), "x"), "half", "a", "b", "a", "b", "c", "c")).State()
 	half := resourceapi.FullyQualifiedName("gpu.example.com/half")
 	undecided, missed := 0, 0

@@ -212,7 +212,7 @@ func TestPreferencesShareABudget(t *testing.T) {
 }
 
 // A preference never makes a claim unsatisfiable, and is never cited.
-func TestPreferenceIsNotInTheWay(t *testing.T) {
+func TestPreferenceNeverMakesClaimsUnsatisfiable(t *testing.T) {
 	state := clusterOf(unique(gpus("here", 4, "x"))).State()
 	// No two GPUs have a uuid in common, but it is the second request that cannot be met.
 	problem, err := preferring(allocator.Options{}, claim("c", 2, 5), extension.Preference{MatchAttribute: uuid, Requests: []string{"r0"}})

@@ -109,7 +109,7 @@ func TestConflictCoreIsUnsatisfiable(t *testing.T) {
 }
 
 // A claim that asks for less is not harder to satisfy.
-func TestFewerConstraintsNeverHurt(t *testing.T) {
+func TestFewerConstraintsKeepClaimsSatisfiable(t *testing.T) {
 	checked := 0
 	for seed := range uint64(fewer(1500)) {
 		q := generate(t, seed)

@@ -26,7 +26,7 @@ func valuesOf(slice *resourceapi.ResourceSlice, name resourceapi.QualifiedName, 
 
 // Problems of one allocator whose selectors read the same, but which compare other attributes, do not tell the same nodes
 // apart.
-func TestUnlikeByWhatIsCompared(t *testing.T) {
+func TestNotEquivalentByComparedValues(t *testing.T) {
 	ledger := clusterOf(
 		valuesOf(rooted(gpus("a", 2, "H100"), "x"), "numa", "0", "0"),
 		valuesOf(rooted(gpus("b", 2, "H100"), "x"), "numa", "0", "1"))
@@ -46,7 +46,7 @@ func TestUnlikeByWhatIsCompared(t *testing.T) {
 	}
 }
 
-func TestUnlikeComputedValues(t *testing.T) {
+func TestNotEquivalentByComputedValues(t *testing.T) {
 	a, b := node("a"), node("b")
 	// The first request computes the bus of its device, the second takes it as published.
 	oneComputed := computed(claim("c", 1, 1))
@@ -65,7 +65,7 @@ func TestUnlikeComputedValues(t *testing.T) {
 }
 
 // What one selector reads is not known, what another one reads is.
-func TestUnlikeByWhatIsNotKnown(t *testing.T) {
+func TestNotEquivalentByUnknownValues(t *testing.T) {
 	for _, exact := range []int{0, 1} {
 		c := claim("c", 1, 1)
 		for i := range c.Spec.Devices.Requests {
@@ -80,7 +80,7 @@ func TestUnlikeByWhatIsNotKnown(t *testing.T) {
 }
 
 // Devices that the first class does not have are told apart by what the second one says of them.
-func TestUnlikeForTheSecondClass(t *testing.T) {
+func TestNotEquivalentForTheSecondClass(t *testing.T) {
 	other := gpuClass.DeepCopy()
 	other.Name, other.Spec.Selectors[0].CEL.Expression = "other", `device.driver == "other.example.com"`
 	c := claim("c", 1)
@@ -104,7 +104,7 @@ func TestUnlikeForTheSecondClass(t *testing.T) {
 }
 
 // What a list has decides, not how long it is.
-func TestUnlikeLists(t *testing.T) {
+func TestNotEquivalentByLists(t *testing.T) {
 	lists := func(name string, first, second []int64) *resourceapi.ResourceSlice {
 		slice := gpus(name, 2, "H100")
 		for i, list := range [][]int64{first, second} {
@@ -142,7 +142,7 @@ func TestListsAreOfAFeature(t *testing.T) {
 
 // Whether a search comes to a device that is elsewhere, and on which a selector fails, depends on where the device is in the
 // pool.
-func TestErrorsElsewhereByPosition(t *testing.T) {
+func TestErrorsOnOtherNodesByPosition(t *testing.T) {
 	first, last := perDevice(gpus("a", 2, "H100"), "a", "elsewhere"), perDevice(gpus("b", 2, "H100"), "elsewhere", "b")
 	delete(first.Spec.Devices[1].Attributes, "model")
 	delete(last.Spec.Devices[0].Attributes, "model")
@@ -237,7 +237,7 @@ func compileWith(t *testing.T, a *allocator.Allocator, c *resourceapi.ResourceCl
 
 // What is in use is read one pool at a time where that costs something. It is not read where the claims fit no node of the
 // kind, and where it is read, the answer of an unused node is taken for one on which the same devices are free.
-func TestUnusedNodesAnswerForOthers(t *testing.T) {
+func TestIdleAnswersServeNodesInUse(t *testing.T) {
 	ledger := clusterOf(gpus("a", 2, "H100"), gpus("b", 2, "H100"))
 	if err := ledger.Assume(holder("held", &smallDevice{DeviceID: pools.DeviceID{Driver: "gpu.example.com", Pool: "b", Device: "gpu-1"}})); err != nil {
 		t.Fatal(err)

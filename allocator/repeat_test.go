@@ -71,7 +71,7 @@ func TestRepeatIsLikeAllocateAgainAndAgain(t *testing.T) {
 }
 
 // Devices of one name are in use together, also where only one of them is on the node, and each draws on counters.
-func TestRepeatWithNamesakes(t *testing.T) {
+func TestRepeatWithDevicesOfOneName(t *testing.T) {
 	var all []*resourceapi.ResourceSlice
 	add := func(name, node string) *resourceapi.ResourceSlice {
 		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}

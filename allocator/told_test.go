@@ -155,7 +155,7 @@ func TestPreferencesAcrossClaims(t *testing.T) {
 }
 
 // A preference goes with a request for all devices that it does not cover.
-func TestPreferenceBesideAll(t *testing.T) {
+func TestPreferenceNextToRequestForAll(t *testing.T) {
 	for request, fine := range map[string]bool{"r0": true, "r1": false} {
 		c := claim("c", 1, 0)
 		c.Spec.Devices.Requests[1].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
@@ -284,7 +284,7 @@ func TestChangedClass(t *testing.T) {
 }
 
 // Shares of which no capacity is recorded are told apart from others by which device they are of.
-func TestUnlikeShares(t *testing.T) {
+func TestNotEquivalentByShares(t *testing.T) {
 	ledger := clusterOf(shared(gpus("a", 2, "H100")), shared(gpus("b", 2, "H100")))
 	for name, held := range map[string][]string{"a": {"gpu-0", "gpu-1"}, "b": {"gpu-1", "gpu-0"}} {
 		for i, device := range held {

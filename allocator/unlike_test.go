@@ -40,7 +40,7 @@ func unlike(t *testing.T, name string, fits, fails *corev1.Node, c *resourceapi.
 	})
 }
 
-func TestUnlikeNodes(t *testing.T) {
+func TestNotEquivalentNodes(t *testing.T) {
 	a, b := node("a"), node("b")
 	pair := sameRoot(claim("c", 2))
 	unlike(t, "values of two pools are equal", a, b, pair,
@@ -87,7 +87,7 @@ func TestUnlikeNodes(t *testing.T) {
 		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "3"}}))
 }
 
-func TestUnlikeCounters(t *testing.T) {
+func TestNotEquivalentByCounters(t *testing.T) {
 	a, b := node("a"), node("b")
 	unlike(t, "a counter set has enough", a, b, claim("c", 2),
 		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4"), counted("b", "7"), partitions(gpus("b", 2, "H100"), "4"))
@@ -108,7 +108,7 @@ func TestUnlikeCounters(t *testing.T) {
 
 // Nodes have copies of the same pools, of which some are changed a little. An allocator that is asked about all of them, turn
 // by turn, says of each what one says that is asked about nothing else.
-func TestNearlyAlikeNodes(t *testing.T) {
+func TestNodesThatDifferALittle(t *testing.T) {
 	options := allocator.Options{Features: allocator.AllFeatures()}
 	ask := func(a *allocator.Allocator, q question) any {
 		problem, err := a.Compile(q.Claims, allocator.ClassMap(q.Classes...))
@@ -163,7 +163,7 @@ func TestErrorsElsewhere(t *testing.T) {
 
 // A node with a device at which a selector fails is not alike to one with a device that the selector rejects, also where
 // devices are told apart by what selectors say of them, as it is not known what they read.
-func TestFailingIsNotRejecting(t *testing.T) {
+func TestFailingSelectorIsNotEquivalentToRejection(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
 	delete(slices[1].Spec.Devices[0].Attributes, "model")
 	problem := compile(allocator.Options{}, selecting(claim("c", 1), `device.attributes[device.driver].model == "H100"`))
@@ -179,7 +179,7 @@ func TestFailingIsNotRejecting(t *testing.T) {
 }
 
 // On a device with a version that is none every selector fails, also one that reads nothing.
-func TestMalformedIsNotAlike(t *testing.T) {
+func TestDeviceWithInvalidVersionIsNotEquivalent(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
 	slices[1].Spec.Devices[0].Attributes["firmware"] = resourceapi.DeviceAttribute{VersionValue: ptr.To("v1")}
 	class := gpuClass.DeepCopy()
@@ -322,7 +322,7 @@ func (byRank) Reads() []resourceapi.FullyQualifiedName {
 }
 
 // Devices that serve a request equally well, but for what a policy reads of them.
-func TestUnlikeForPolicies(t *testing.T) {
+func TestNotEquivalentForPolicies(t *testing.T) {
 	ranked := func(node string, ranks ...int64) *resourceapi.ResourceSlice {
 		slice := gpus(node, len(ranks), "H100")
 		for i, rank := range ranks {
@@ -359,7 +359,7 @@ func TestUnlikeForPolicies(t *testing.T) {
 }
 
 // A device that is for another node is in use, and draws on the counters of the pool.
-func TestUnlikeByUseElsewhere(t *testing.T) {
+func TestNotEquivalentByUseOnOtherNodes(t *testing.T) {
 	ledger := clusterOf(
 		counted("a", "4"), perDevice(partitions(gpus("a", 2, "H100"), "4"), "a", "elsewhere"),
 		counted("b", "4"), perDevice(partitions(gpus("b", 2, "H100"), "4"), "b", "elsewhere"))

@@ -114,7 +114,7 @@ func matched(c *resourceapi.ResourceClaim, id string, requests ...string) *resou
 }
 
 // What several devices must have together is told apart, and which requests want what.
-func TestUnlikeClaims(t *testing.T) {
+func TestNotEquivalentClaims(t *testing.T) {
 	tolerant := func(counts ...int64) *resourceapi.ResourceClaim { return tolerating(claim("c", counts...), "soft") }
 	request := func(r extension.Request) pod {
 		return podWith(claim("c", 1), extension.Claim{Requests: map[string]extension.Request{"r0": r}})
@@ -156,7 +156,7 @@ func TestUnlikeClaims(t *testing.T) {
 }
 
 // What requests say of single devices is told apart.
-func TestUnlikeRequests(t *testing.T) {
+func TestNotEquivalentRequests(t *testing.T) {
 	tolerated := func(toleration resourceapi.DeviceToleration) pod {
 		return podOf(changed(models("T4"), func(e *resourceapi.ExactDeviceRequest) { e.Tolerations = []resourceapi.DeviceToleration{toleration} }))
 	}

@@ -46,7 +46,7 @@ func small(t *testing.T) Scenario {
 }
 
 // Each of these allocators does one thing wrong.
-func TestRunComplains(t *testing.T) {
+func TestRunFailsWrongAllocators(t *testing.T) {
 	calls := 0
 	for _, test := range []struct {
 		name      string

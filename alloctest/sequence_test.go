@@ -47,7 +47,7 @@ released a
 nothing to allocate
 `
 
-func TestThenGoesOn(t *testing.T) {
+func TestThenStepsFollowEachOther(t *testing.T) {
 	scenarios, err := Parse("sequence", sequence)
 	if err != nil || len(scenarios) != 3 {
 		t.Fatalf("%d scenarios, error %v", len(scenarios), err)
@@ -79,7 +79,7 @@ func TestThenGoesOn(t *testing.T) {
 	}
 }
 
-func TestThenRefuses(t *testing.T) {
+func TestThenStepErrors(t *testing.T) {
 	for what, text := range map[string]string{
 		"a start":            "then x\n----\n",
 		"an unknown slice":   sequence + "\nthen x\ngone other\n----\n",

@@ -173,7 +173,7 @@ func TestPodsJoinTheDomain(t *testing.T) {
 }
 
 // Where a group may leave out some pods that share a claim, a no is no proof.
-func TestNoIsNoProof(t *testing.T) {
+func TestNoIsNotProvenWithSharedClaims(t *testing.T) {
 	for _, test := range []struct {
 		shared, all bool
 	}{{false, false}, {false, true}, {true, false}, {true, true}} {

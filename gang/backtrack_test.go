@@ -52,7 +52,7 @@ func only(q *gang.Question, pod, node int, devices int64) {
 }
 
 // A pod that could have many devices that other nodes reach gets one of its own node, so that another pod has them all.
-func TestTurnBackToDevicesOfTheNode(t *testing.T) {
+func TestBacktrackToDevicesOfTheNode(t *testing.T) {
 	q := reaching(withPods(rails([]attribute{{}}, nil), 2), 4, 0)
 	only(&q, 0, 0, 1)
 	only(&q, 1, 1, 4)
@@ -62,7 +62,7 @@ func TestTurnBackToDevicesOfTheNode(t *testing.T) {
 }
 
 // A pod that takes the first devices gets the third one, where another pod has to have both of the others.
-func TestTurnBackToOtherDevices(t *testing.T) {
+func TestBacktrackToOtherDevices(t *testing.T) {
 	q := reaching(withPods(rails(nil, nil), 2), 3, 2)
 	only(&q, 0, 0, 1)
 	only(&q, 1, 1, 2)
@@ -76,7 +76,7 @@ func TestTurnBackToOtherDevices(t *testing.T) {
 
 // A no is a proof only if it is one for each domain: where only the last one has a node by itself, devices that several nodes reach may
 // have been chosen wrongly for the others.
-func TestNoIsNoProofInEachDomain(t *testing.T) {
+func TestNoIsNotProvenInEachDomain(t *testing.T) {
 	x, y := text("x"), text("y")
 	q := reaching(withPods(rails([]attribute{x}, []attribute{x}, []attribute{y, y, y}), 3), 1, 0)
 	q.Group, q.Room = match, func(_ int, pods []int) bool { return len(pods) < 2 }

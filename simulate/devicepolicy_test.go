@@ -28,7 +28,7 @@ func (p byAttribute) Before(a, b allocator.Candidate) bool {
 }
 
 // Nodes that differ in nothing but what the policy of devices reads do not share answers.
-func TestDevicePolicyIsSeen(t *testing.T) {
+func TestNodesDifferByWhatDevicePolicyReads(t *testing.T) {
 	c := gpuCluster("node-0", "node-1")
 	for n, slice := range c.Slices {
 		for i := range slice.Spec.Devices {
@@ -64,7 +64,7 @@ func TestTopologyThatIsWrong(t *testing.T) {
 }
 
 // Nodes that differ only in whether their devices have attributes of a domain do not share answers to who asks for that.
-func TestDomainsAreSeen(t *testing.T) {
+func TestNodesDifferByAttributeDomains(t *testing.T) {
 	c := gpuCluster("of another", "of the driver", "without")
 	for n, name := range []resourceapi.QualifiedName{"links.example.com/speed", "speed"} {
 		for i := range c.Slices[n].Spec.Devices {

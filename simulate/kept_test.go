@@ -113,7 +113,7 @@ func TestUpdateKeeps(t *testing.T) {
 }
 
 // What is remembered does not grow with the number of updates.
-func TestUpdatesStayFlat(t *testing.T) {
+func TestMemoryDoesNotGrowWithUpdates(t *testing.T) {
 	RunUsual(t)
 	c, pods := large(20, 1)
 	state, err := Open(c, Options{Features: allocator.AllFeatures()})

@@ -192,7 +192,7 @@ func levelCases(t *testing.T) int {
 
 // Pods of a demand may have room for more of them once others have taken devices: then they take parts where they would have taken
 // wholes. So that there is too little room for a demand alone says nothing of the gang.
-func TestGangIsNotJudgedByADemandAlone(t *testing.T) {
+func TestGangIsNotRefusedForOneDemandAlone(t *testing.T) {
 	l := &levels{parts: &parts{gpus: [][]int{{4}, {4, 4}, {4, 2}}, cpu: []int{5, 4, 1}, zone: []int{0, 1, 1}}, rack: make([]string, 3), perNode: make([]int, 5)}
 	l.pods, l.demand = []partPod{{wants: []int{1}, cpu: 1, zone: -1}}, []int{0, 1, 1, 1, 1}
 	for range 4 {

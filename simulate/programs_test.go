@@ -13,7 +13,7 @@ import (
 )
 
 // The programs that docs/simulate.md begins with are short enough to be read as a whole, say what they print, and are named there.
-func TestProgramsAreShort(t *testing.T) {
+func TestProgramsOfDocsAreShort(t *testing.T) {
 	const longest = 60
 	page, err := os.ReadFile("../docs/simulate.md")
 	if err != nil {

@@ -307,7 +307,7 @@ func sameResults(t *testing.T, where string, got, want []resourceapi.AllocationR
 }
 
 // A search that was given up is a doubt of the reference, and not a no.
-func TestReferenceDoubts(t *testing.T) {
+func TestReferenceIsUndecidedAfterGivenUpSearch(t *testing.T) {
 	c := gpuCluster("a")
 	for _, budget := range []int64{1, 0} {
 		r := &reference{allocate: peer.DrayWith(allocator.Options{Budget: budget}), base: &alloctest.Case{Features: allocator.AllFeatures(), Classes: c.Classes}, nodes: c.Nodes, slices: c.Slices}

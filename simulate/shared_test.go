@@ -42,7 +42,7 @@ func sharing(n int, group bool) (simulate.Cluster, []*corev1.Pod) {
 }
 
 // A claim is for as many pods as status.reservedFor can list, a group counts as one.
-func TestClaimIsForSoMany(t *testing.T) {
+func TestClaimIsFullAtReservedForLimit(t *testing.T) {
 	const limit = resourceapi.ResourceClaimReservedForMaxSize
 	for _, group := range []bool{false, true} {
 		c, pods := sharing(limit+3, group)

@@ -291,7 +291,7 @@ func TestCountsAreThoseOfAllNodes(t *testing.T) {
 }
 
 // Nodes that did not change since they were counted are not looked at.
-func TestCountLooksAtWhatChanged(t *testing.T) {
+func TestCountReadsChangedNodesOnly(t *testing.T) {
 	RunUsual(t)
 	const nodes = 400
 	cluster, pods := large(nodes, 1)

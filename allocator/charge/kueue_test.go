@@ -261,7 +261,7 @@ func TestErrors(t *testing.T) {
 }
 
 // A device of an allocated claim may be gone. What its share consumes is known all the same.
-func TestGone(t *testing.T) {
+func TestShareOfDeviceThatIsGone(t *testing.T) {
 	claim := asking(2, "")
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
 		{Request: "r", Driver: "gpu.example.com", Pool: "p", Device: "gone"},

@@ -80,7 +80,7 @@ func TestErrorsOfTheNode(t *testing.T) {
 }
 
 // Each allocator after one that gave claims up has four times its budget for them, up to a limit. Others have what they had.
-func TestAttemptsThatFollow(t *testing.T) {
+func TestBudgetGrowsWithAttempts(t *testing.T) {
 	scenarios, err := alloctest.Parse("errors.txt", onThreeNodes)
 	if err != nil {
 		t.Fatal(err)

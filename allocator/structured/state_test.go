@@ -30,7 +30,7 @@ import (
 // States need not come from a scheduler: devices may be in use in several ways at once,
 // have capacity recorded without a share and shares without capacity, and whether or not
 // they allow any. The facade reads such states as upstream does.
-func TestStatesNoSchedulerMakes(t *testing.T) {
+func TestStatesThatNoSchedulerMakes(t *testing.T) {
 	var allocated int
 	for seed := range uint64(400) {
 		c := clustergen.Generate(seed, clustergen.Default)

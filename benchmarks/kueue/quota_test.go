@@ -178,8 +178,8 @@ func explained(t *testing.T, w *workload) string {
 	return ""
 }
 
-// TestQuotaSees changes what kueue is asked in small ways, and wants each to be seen by the comparison.
-func TestQuotaSees(t *testing.T) {
+// TestQuotaComparisonSeesChanges changes what kueue is asked in small ways, and wants each to be seen by the comparison.
+func TestQuotaComparisonSeesChanges(t *testing.T) {
 	const workloads = 1500
 	seen := make([]int, len(plants))
 	for seed := range uint64(workloads) {

@@ -215,8 +215,8 @@ func possible(t *testing.T, g gang, nodes *scheduler.TASFlavorSnapshot, byDray p
 	}
 }
 
-// TestTopologySees asks kueue about a gang that is a bit different, and wants the comparison to see it.
-func TestTopologySees(t *testing.T) {
+// TestTopologyComparisonSeesChanges asks kueue about a gang that is a bit different, and wants the comparison to see it.
+func TestTopologyComparisonSeesChanges(t *testing.T) {
 	plants := []struct {
 		name   string
 		change func(g *gang)

@@ -72,7 +72,7 @@ func TestExpected(t *testing.T) {
 }
 
 // Pods last as long as the longest of them, if all say how long.
-func TestLasting(t *testing.T) {
+func TestDurationOfLongestPod(t *testing.T) {
 	pods := make([]*corev1.Pod, 3)
 	for i := range pods {
 		pods[i] = &corev1.Pod{Spec: corev1.PodSpec{ActiveDeadlineSeconds: ptr.To(int64(60 * (2 - i)))}}

@@ -101,7 +101,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 
 // A projection tells so many shapes apart. Others are judged, but not remembered, and the next problem
 // tells shapes apart by what its selectors say of them.
-func TestProjectionsWearOut(t *testing.T) {
+func TestProjectionsAreBounded(t *testing.T) {
 	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8), memo.Bounds{Results: 64, Selections: 8, Problems: 8})
 	terms := Terms{Offers: []Offer{{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
 		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].serial >= 0`}},

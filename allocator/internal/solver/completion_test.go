@@ -60,7 +60,7 @@ func part(n int, devices ...uint) solver.Domain {
 
 // What is wanted is found where a long search could rule it out for a wrong reason. The first device of the first request is a
 // dead end.
-func TestLongSearchesRuleNothingOut(t *testing.T) {
+func TestLongSearchesExcludeNoSolution(t *testing.T) {
 	for name, p := range map[string]*solver.Problem{
 		// The second claim has access to the device of the first one, which takes of the resource once more.
 		"a device serves a claim with admin access, too": func() *solver.Problem {

@@ -52,7 +52,7 @@ func TestFillsDependOnOrder(t *testing.T) {
 }
 
 // What shares take is kept by the caller, unlike the choices: a search for a preference comes after it.
-func TestFilledStaysGood(t *testing.T) {
+func TestFilledOutlivesTheNextSearch(t *testing.T) {
 	has := traits{sums: true, fills: true, shares: true}
 	var solve solver.Solver
 	filled := 0

@@ -82,7 +82,7 @@ func TestKindsTellStatesApart(t *testing.T) {
 }
 
 // What a kind refuses stays refused, and what it says of itself is true of all sequences that it admits.
-func TestKindsSayWhatTheyAre(t *testing.T) {
+func TestPropertiesOfRelationKindsAreTrue(t *testing.T) {
 	for _, r := range relationsOf() {
 		kind := r.kind()
 		var walk func(state relationState, list [][]int32)

@@ -73,7 +73,7 @@ func newAllocator(t testing.TB, c *alloctest.Case) *listers.Allocator {
 }
 
 // Generated clusters get the answers of today's form of the API.
-func TestAnswersAreThoseOfTheOtherForm(t *testing.T) {
+func TestTranslatedClustersHaveEqualAnswers(t *testing.T) {
 	satisfiable, none, failed := 0, 0, 0
 	for seed := range uint64(600) {
 		c := clustergen.Generate(seed, clustergen.Default)

@@ -124,7 +124,7 @@ func TestSharesAreConstrained(t *testing.T) {
 	}
 }
 
-func TestGatesAreOffInAFifth(t *testing.T) {
+func TestGatesAreOffInOneFifthOfCases(t *testing.T) {
 	off := 0
 	for seed := range uint64(1000) {
 		if clustergen.Generate(seed, clustergen.Default).Features != allocator.AllFeatures() {
@@ -149,7 +149,7 @@ func find(t *testing.T, decision string) *alloctest.Case {
 	return nil
 }
 
-func TestDecisionGoesAwayWithThePool(t *testing.T) {
+func TestDecisionIsDroppedWithItsPool(t *testing.T) {
 	c := find(t, clustergen.DecisionWholePool)
 	for _, slice := range c.Slices {
 		slice.Spec.Pool.Generation = 1

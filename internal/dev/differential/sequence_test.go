@@ -24,7 +24,7 @@ func sequences(ours func() map[string]alloctest.Allocator, cases int) *different
 	}
 }
 
-func TestKeptAgreesWithUpstream(t *testing.T) {
+func TestKeptAllocatorAgreesWithUpstream(t *testing.T) {
 	facade := peer.DrayStructured()
 	report := sequences(func() map[string]alloctest.Allocator {
 		return map[string]alloctest.Allocator{"allocator": peer.Kept(), "structured": facade}

@@ -107,7 +107,7 @@ func TestIndexKeepsWhatIsAskedFor(t *testing.T) {
 }
 
 // A simulator has the live cluster and some hypothetical ones.
-func TestIndexServesClustersInTurn(t *testing.T) {
+func TestIndexAlternatesBetweenClusters(t *testing.T) {
 	index := NewIndex(everything)
 	var lists []objects
 	var snapshots []*cluster.Snapshot

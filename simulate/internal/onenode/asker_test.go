@@ -28,7 +28,7 @@ func newAsker(t *testing.T, bounds Bounds) *Asker {
 
 // What is known of equal things stays from one cluster to the next until it is too much. No number is given
 // again, as answers are remembered with them.
-func TestWhatIsTooMuchIsForgotten(t *testing.T) {
+func TestReadSetIsDroppedWhenTooLarge(t *testing.T) {
 	k := newAsker(t, usualBounds)
 	question := func(k *Asker, i int) *Question {
 		spec := k.Spec(&resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: fmt.Sprint("r", i)}}}, extension.Claim{})

@@ -46,7 +46,7 @@ func nodeSlices(random *rand.Rand) (list []*resourceapi.ResourceSlice) {
 }
 
 // Of a node that is like another one, the pools are not kept. What is found out about it is the same.
-func TestPoolsOfNodesThatAreAlikeAreReadAgain(t *testing.T) {
+func TestPoolsOfEquivalentNodesAreReadAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(29, 7))
 	gates := allocator.AllFeatures().PoolGates()
 	around := &Surroundings{Shared: NewSharedPools(gates, nil)}

@@ -25,7 +25,7 @@ func TestLookAlike(t *testing.T) {
 }
 
 // Above the first line that says something there are only comments and directives, however short the line is.
-func TestFromFirst(t *testing.T) {
+func TestReadsFromFirstLineWithContent(t *testing.T) {
 	for content, want := range map[string]string{
 		"a\n": "a\n", "\n a\n": " a\n", "# a\n%b\n": "", "a#\n": "a#\n", "#\n%\nab\n": "ab\n", "": "",
 	} {

@@ -118,7 +118,7 @@ func (s *Source) stateIn(t *testing.T, change Change, pool, device string) (stat
 }
 
 // A drawing says who holds a device, once, and what else is the matter with it.
-func TestTip(t *testing.T) {
+func TestTooltipOfDevice(t *testing.T) {
 	device := &Device{Name: "gpu-0", State: "in use", Held: []Held{{Claim: "ml/a"}, {Claim: "ml/a"}, {Claim: "ml/b"}}, Taints: []string{"x:NoSchedule", "y:None"}}
 	if got, want := tip(&Pool{Problem: "the pool is incomplete"}, device), "gpu-0: in use, held by ml/a, ml/b; the pool is incomplete; x:NoSchedule, y:None"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -221,7 +221,7 @@ func TestPicturesApart(t *testing.T) {
 }
 
 // Names are text in the drawing, whatever they are.
-func TestDrawingIsText(t *testing.T) {
+func TestNamesAreEscapedInDrawing(t *testing.T) {
 	objects, err := input.Read([]string{input.Stdin}, strings.NewReader(strings.NewReplacer("name: n1}", `name: "<b>&\u202en"}`, "nodeName: n1\n", "nodeName: \"<b>&\\u202en\"\n", "name: d0}", `name: "<script>"}`).Replace(several)), input.Options{Findings: input.FindingsIgnore})
 	if err != nil {
 		t.Fatal(err)

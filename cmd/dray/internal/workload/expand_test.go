@@ -32,7 +32,7 @@ func read(t *testing.T, manifest string) *Controller {
 }
 
 // No pod is lost: drawn names are short, and are drawn again if they are taken.
-func TestEachPodHasAName(t *testing.T) {
+func TestEveryPodGetsAUniqueName(t *testing.T) {
 	const count = MaxPods
 	deployment := read(t, fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: ns}, spec: {replicas: %d, template: {spec: {containers: []}}}}", count))
 	job := read(t, fmt.Sprintf("{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns}, spec: {parallelism: %d, template: {spec: {containers: []}}}}", count))
