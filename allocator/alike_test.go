@@ -13,7 +13,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Answers are alike exactly if their explanations say the same but for names.
+// Answers are equivalent exactly if their explanations are equal apart from names.
 func TestAlike(t *testing.T) {
 	ledger := clusterOf(gpus("a", 1, "H100"), gpus("b", 1, "H100"), gpus("c", 3, "H100"))
 	problem := compile(allocator.Options{}, claim("c", 4))

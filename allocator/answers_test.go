@@ -15,7 +15,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// A request for all devices and one for some of them are of one class, and differ.
+// A request for all devices and one for some of them have the same class, and are not equal.
 func TestRequestForAllNextToRequestForSome(t *testing.T) {
 	c := claim("c", 3)
 	c.Spec.Devices.Requests[0] = resourceapi.DeviceRequest{Name: "r0", FirstAvailable: []resourceapi.DeviceSubRequest{
@@ -31,7 +31,7 @@ func TestRequestForAllNextToRequestForSome(t *testing.T) {
 	}
 }
 
-// The error of a device says which device and which selector, however it is asked for.
+// The error names the device and the selector in every call.
 func TestDeviceErrorsNameDeviceAndSelector(t *testing.T) {
 	const want = `claim default/c: request r0: device gpu.example.com/a/gpu-0: selector 0: `
 	nodes, state := []*corev1.Node{node("a")}, clusterOf(gpus("a", 2, "H100")).State()
@@ -76,7 +76,7 @@ func TestEvaluationHasStats(t *testing.T) {
 	}
 }
 
-// Finding out what would be if nothing were in use does not answer for a node on which something is.
+// The answer for unused devices is not taken for a node where other devices are in use.
 func TestIdleAnswersDoNotServeOtherUsages(t *testing.T) {
 	ledger := clusterOf(gpus("a", 2, "H100"), gpus("b", 2, "H100"))
 	problem := compile(allocator.Options{}, claim("c", 1))

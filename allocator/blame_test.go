@@ -43,7 +43,7 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A capacity beyond what amounts hold is in the way of its device, and the explanation says so.
+// A device whose capacity exceeds the supported range cannot be allocated, and the explanation names it.
 func TestCapacityOutOfRangeIsNamedOnItsDevice(t *testing.T) {
 	slice := gpus("here", 2, "x")
 	for i, value := range []string{"1e300", "1e300"} {

@@ -54,7 +54,7 @@ func unlikeFleet(size int) (*allocator.Problem, *pools.Ledger, []*corev1.Node) {
 	return compile(allocator.Options{}, c), clusterOf(slices...), nodes
 }
 
-// Nodes that are like no other are searched by several goroutines at once.
+// Nodes that are not equivalent to others are searched by several goroutines.
 func TestEvaluateWithSeveralGoroutines(t *testing.T) {
 	problem, ledger, nodes := unlikeFleet(200)
 	var inside, looks atomic.Int32

@@ -25,8 +25,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// A fleet of copies of a generated node, with different devices in use, gets the same
-// answers whether or not answers are remembered from node to node, whatever the policy.
+// Many copies of a generated node, with different devices in use, get the same answers with and without
+// memory, for each policy.
 func TestRememberedAnswersAgreeWithSearches(t *testing.T) {
 	const model = resourceapi.FullyQualifiedName("gpu.example.com/model")
 	for name, c := range map[string]struct {

@@ -189,7 +189,7 @@ func TestMemoryKeepsNotesApart(t *testing.T) {
 	}
 }
 
-// What a search found that ran out of its budget is nobody else's answer.
+// The result of a search that ran out of its budget is not remembered for others.
 func TestMemoryHasNoUndecidedAnswers(t *testing.T) {
 	state := clusterOf(valuesOf(rooted(gpus("here", 6, "H100"), "x"), "half", "a", "b", "a", "b", "c", "c")).State()
 	half := resourceapi.FullyQualifiedName("gpu.example.com/half")

@@ -108,7 +108,7 @@ func TestConflictCoreIsUnsatisfiable(t *testing.T) {
 	}
 }
 
-// A claim that asks for less is not harder to satisfy.
+// Removing a constraint keeps a claim satisfiable.
 func TestFewerConstraintsKeepClaimsSatisfiable(t *testing.T) {
 	checked := 0
 	for seed := range uint64(fewer(1500)) {

@@ -140,8 +140,8 @@ func TestListsAreOfAFeature(t *testing.T) {
 	}
 }
 
-// Whether a search comes to a device that is elsewhere, and on which a selector fails, depends on where the device is in the
-// pool.
+// The position of a device in its pool decides whether a search reaches it. The device is on another node,
+// and a selector fails on it.
 func TestErrorsOnOtherNodesByPosition(t *testing.T) {
 	first, last := perDevice(gpus("a", 2, "H100"), "a", "elsewhere"), perDevice(gpus("b", 2, "H100"), "elsewhere", "b")
 	delete(first.Spec.Devices[1].Attributes, "model")
@@ -235,8 +235,8 @@ func compileWith(t *testing.T, a *allocator.Allocator, c *resourceapi.ResourceCl
 	return problem
 }
 
-// What is in use is read one pool at a time where that costs something. It is not read where the claims fit no node of the
-// kind, and where it is read, the answer of an unused node is taken for one on which the same devices are free.
+// Usage is read one pool at a time, as reading it is expensive. It is not read if the claims fit no node of
+// the kind. If it is read and the same devices are free, the answer of a node without usage is taken.
 func TestIdleAnswersServeNodesInUse(t *testing.T) {
 	ledger := clusterOf(gpus("a", 2, "H100"), gpus("b", 2, "H100"))
 	if err := ledger.Assume(holder("held", &smallDevice{DeviceID: pools.DeviceID{Driver: "gpu.example.com", Pool: "b", Device: "gpu-1"}})); err != nil {

@@ -70,7 +70,7 @@ func TestRepeatIsLikeAllocateAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Devices of one name are in use together, also where only one of them is on the node, and each draws on counters.
+// Devices with the same ID are in use together, even if only one is on the node, and each consumes counters.
 func TestRepeatWithDevicesOfOneName(t *testing.T) {
 	var all []*resourceapi.ResourceSlice
 	add := func(name, node string) *resourceapi.ResourceSlice {

@@ -154,7 +154,7 @@ func TestPreferencesAcrossClaims(t *testing.T) {
 	}
 }
 
-// A preference goes with a request for all devices that it does not cover.
+// A preference can stand next to a request for all devices that it does not cover.
 func TestPreferenceNextToRequestForAll(t *testing.T) {
 	for request, fine := range map[string]bool{"r0": true, "r1": false} {
 		c := claim("c", 1, 0)

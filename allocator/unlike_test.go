@@ -106,8 +106,8 @@ func TestNotEquivalentByCounters(t *testing.T) {
 	unlike(t, "devices with different groups are of different counter sets", a, b, claim("c", 2), counted("a", "8"), apart, counted("b", "8"), together)
 }
 
-// Nodes have copies of the same pools, of which some are changed a little. An allocator that is asked about all of them, turn
-// by turn, says of each what one says that is asked about nothing else.
+// Nodes have copies of the same pools, some of them changed a little. One allocator is asked about all nodes
+// in turn. Its answers are those of an allocator for each node.
 func TestNodesThatDifferALittle(t *testing.T) {
 	options := allocator.Options{Features: allocator.AllFeatures()}
 	ask := func(a *allocator.Allocator, q question) any {
@@ -161,8 +161,8 @@ func TestErrorsElsewhere(t *testing.T) {
 	}
 }
 
-// A node with a device at which a selector fails is not alike to one with a device that the selector rejects, also where
-// devices are told apart by what selectors say of them, as it is not known what they read.
+// A device on which a selector fails and one that the selector rejects make nodes different. That also holds
+// where only results of selectors distinguish devices, as it is unknown what these read.
 func TestFailingSelectorIsNotEquivalentToRejection(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
 	delete(slices[1].Spec.Devices[0].Attributes, "model")
@@ -178,7 +178,7 @@ func TestFailingSelectorIsNotEquivalentToRejection(t *testing.T) {
 	}
 }
 
-// On a device with a version that is none every selector fails, also one that reads nothing.
+// On a device with an invalid version every selector fails, even one that reads nothing.
 func TestDeviceWithInvalidVersionIsNotEquivalent(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
 	slices[1].Spec.Devices[0].Attributes["firmware"] = resourceapi.DeviceAttribute{VersionValue: ptr.To("v1")}
@@ -321,7 +321,7 @@ func (byRank) Reads() []resourceapi.FullyQualifiedName {
 	return []resourceapi.FullyQualifiedName{"gpu.example.com/rank"}
 }
 
-// Devices that serve a request equally well, but for what a policy reads of them.
+// Devices serve a request equally well, but a policy reads something that differs.
 func TestNotEquivalentForPolicies(t *testing.T) {
 	ranked := func(node string, ranks ...int64) *resourceapi.ResourceSlice {
 		slice := gpus(node, len(ranks), "H100")
@@ -358,7 +358,7 @@ func TestNotEquivalentForPolicies(t *testing.T) {
 	}
 }
 
-// A device that is for another node is in use, and draws on the counters of the pool.
+// A device of another node is in use, and consumes counters of the pool.
 func TestNotEquivalentByUseOnOtherNodes(t *testing.T) {
 	ledger := clusterOf(
 		counted("a", "4"), perDevice(partitions(gpus("a", 2, "H100"), "4"), "a", "elsewhere"),

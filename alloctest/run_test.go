@@ -45,7 +45,7 @@ func small(t *testing.T) Scenario {
 	return scenarios[0]
 }
 
-// Each of these allocators does one thing wrong.
+// Each of these allocators has one fault.
 func TestRunFailsWrongAllocators(t *testing.T) {
 	calls := 0
 	for _, test := range []struct {

@@ -93,7 +93,7 @@ func most(n int64) extension.Group {
 	return extension.Group{MaxDistinct: []extension.DistinctLimit{{Attribute: rail, Most: n}}}
 }
 
-// Values are of all types, alone or in lists. Types are not mixed up, and texts are not expressions.
+// Values can have any type, alone or in lists. Types are kept apart, and texts are not evaluated as expressions.
 func TestValuesInCommon(t *testing.T) {
 	type node = []attribute
 	for _, test := range []struct {
@@ -172,7 +172,7 @@ func TestPodsJoinTheDomain(t *testing.T) {
 	}
 }
 
-// Where a group may leave out some pods that share a claim, a no is no proof.
+// If a group may leave out pods that share a claim, a no is not proven.
 func TestNoIsNotProvenWithSharedClaims(t *testing.T) {
 	for _, test := range []struct {
 		shared, all bool

@@ -61,7 +61,7 @@ func TestBacktrackToDevicesOfTheNode(t *testing.T) {
 	}
 }
 
-// A pod that takes the first devices gets the third one, where another pod has to have both of the others.
+// The first pod takes the third device in the end, as another pod needs both of the others.
 func TestBacktrackToOtherDevices(t *testing.T) {
 	q := reaching(withPods(rails(nil, nil), 2), 3, 2)
 	only(&q, 0, 0, 1)

@@ -27,7 +27,7 @@ func (p byAttribute) Before(a, b allocator.Candidate) bool {
 	return ptr.Deref(x.StringValue, "") > ptr.Deref(y.StringValue, "")
 }
 
-// Nodes that differ in nothing but what the policy of devices reads do not share answers.
+// Nodes that differ only in what the device policy reads do not share answers.
 func TestNodesDifferByWhatDevicePolicyReads(t *testing.T) {
 	c := gpuCluster("node-0", "node-1")
 	for n, slice := range c.Slices {
@@ -63,7 +63,7 @@ func TestTopologyThatIsWrong(t *testing.T) {
 	}
 }
 
-// Nodes that differ only in whether their devices have attributes of a domain do not share answers to who asks for that.
+// Nodes whose devices differ only in whether they have attributes of a domain do not share answers if a request reads that.
 func TestNodesDifferByAttributeDomains(t *testing.T) {
 	c := gpuCluster("of another", "of the driver", "without")
 	for n, name := range []resourceapi.QualifiedName{"links.example.com/speed", "speed"} {

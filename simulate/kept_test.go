@@ -112,7 +112,7 @@ func TestUpdateKeeps(t *testing.T) {
 	}
 }
 
-// What is remembered does not grow with the number of updates.
+// The memory does not grow with the number of updates.
 func TestMemoryDoesNotGrowWithUpdates(t *testing.T) {
 	RunUsual(t)
 	c, pods := large(20, 1)

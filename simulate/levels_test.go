@@ -190,8 +190,8 @@ func levelCases(t *testing.T) int {
 	return n
 }
 
-// Pods of a demand may have room for more of them once others have taken devices: then they take parts where they would have taken
-// wholes. So that there is too little room for a demand alone says nothing of the gang.
+// Pods of one demand may find more room after others have taken devices: they then take parts of devices
+// instead of whole ones. So too little room for one demand does not exclude the gang.
 func TestGangIsNotRefusedForOneDemandAlone(t *testing.T) {
 	l := &levels{parts: &parts{gpus: [][]int{{4}, {4, 4}, {4, 2}}, cpu: []int{5, 4, 1}, zone: []int{0, 1, 1}}, rack: make([]string, 3), perNode: make([]int, 5)}
 	l.pods, l.demand = []partPod{{wants: []int{1}, cpu: 1, zone: -1}}, []int{0, 1, 1, 1, 1}

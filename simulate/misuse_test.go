@@ -391,7 +391,7 @@ func TestShapesOfAnotherState(t *testing.T) {
 	}
 }
 
-// The zero Nodes are none, and without a Fork there is nothing to keep or undo.
+// The zero Nodes is the empty set, and without a Fork, Commit and Revert do nothing.
 func TestNothingToDo(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})
 	shape := shapeOf(t, state, gpuPods("one", 1))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The programs that docs/simulate.md begins with are short enough to be read as a whole, say what they print, and are named there.
+// The programs at the beginning of docs/simulate.md are short, print what they say, and are named there.
 func TestProgramsOfDocsAreShort(t *testing.T) {
 	const longest = 60
 	page, err := os.ReadFile("../docs/simulate.md")

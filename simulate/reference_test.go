@@ -306,7 +306,7 @@ func sameResults(t *testing.T, where string, got, want []resourceapi.AllocationR
 	}
 }
 
-// A search that was given up is a doubt of the reference, and not a no.
+// The reference takes a search that was given up as undecided, not as a no.
 func TestReferenceIsUndecidedAfterGivenUpSearch(t *testing.T) {
 	c := gpuCluster("a")
 	for _, budget := range []int64{1, 0} {

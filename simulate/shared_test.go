@@ -41,7 +41,7 @@ func sharing(n int, group bool) (simulate.Cluster, []*corev1.Pod) {
 	return c, pods
 }
 
-// A claim is for as many pods as status.reservedFor can list, a group counts as one.
+// As many pods can use a claim as status.reservedFor can list. A group counts as one.
 func TestClaimIsFullAtReservedForLimit(t *testing.T) {
 	const limit = resourceapi.ResourceClaimReservedForMaxSize
 	for _, group := range []bool{false, true} {

@@ -114,7 +114,7 @@ func TestFirstQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// A State that was taken from a Sim does not change when the Sim goes on.
+// A State of a Sim does not change when the Sim does.
 func TestStateOfSimDoesNotChange(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})
 	shape := shapeOf(t, state, gpuPods("one", 1))

@@ -290,7 +290,7 @@ func TestCountsAreThoseOfAllNodes(t *testing.T) {
 	}
 }
 
-// Nodes that did not change since they were counted are not looked at.
+// A second count does not read nodes that did not change.
 func TestCountReadsChangedNodesOnly(t *testing.T) {
 	RunUsual(t)
 	const nodes = 400

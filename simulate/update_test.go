@@ -277,7 +277,7 @@ func TestExpectWhatIsHeld(t *testing.T) {
 	}
 }
 
-// Devices that come before those in use do not change which are in use.
+// Devices that get positions before those in use do not change which are in use.
 func TestExpectInFront(t *testing.T) {
 	c := gpuCluster("a", "b")
 	front := gpuSlice("b", 2)

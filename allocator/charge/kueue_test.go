@@ -260,7 +260,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A device of an allocated claim may be gone. What its share consumes is known all the same.
+// A device of an allocated claim may no longer exist. The capacity that its share consumes is still known.
 func TestShareOfDeviceThatIsGone(t *testing.T) {
 	claim := asking(2, "")
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{

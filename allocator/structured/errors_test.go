@@ -79,7 +79,7 @@ func TestErrorsOfTheNode(t *testing.T) {
 	}
 }
 
-// Each allocator after one that gave claims up has four times its budget for them, up to a limit. Others have what they had.
+// Each allocator after one whose searches were given up has four times its budget for these claims, up to a limit.
 func TestBudgetGrowsWithAttempts(t *testing.T) {
 	scenarios, err := alloctest.Parse("errors.txt", onThreeNodes)
 	if err != nil {

@@ -27,9 +27,9 @@ import (
 	"github.com/dray-project/dray/internal/dev/peer"
 )
 
-// States need not come from a scheduler: devices may be in use in several ways at once,
-// have capacity recorded without a share and shares without capacity, and whether or not
-// they allow any. The facade reads such states as upstream does.
+// States need not come from a scheduler. Devices may be in use in several ways at once, with capacity but no
+// share, or shares but no capacity, even if they allow no shares. The facade reads such states as upstream
+// does.
 func TestStatesThatNoSchedulerMakes(t *testing.T) {
 	var allocated int
 	for seed := range uint64(400) {

@@ -17,7 +17,7 @@ import (
 	"github.com/dray-project/dray/internal/dev/peer"
 )
 
-// The facade can stand wherever upstream's constructor does.
+// The facade has the types of upstream's constructor.
 var _ peer.NewAllocator = structured.NewAllocator
 
 func TestSentinelIsUpstreams(t *testing.T) {

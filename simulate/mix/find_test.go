@@ -473,7 +473,7 @@ func TestFindUsesRealNodesFirst(t *testing.T) {
 	}
 }
 
-// Where a second pod is undecided, it gets a node of its own, and the bound does not rely on that.
+// If it is undecided whether a second pod fits, it gets a node of its own, and the bound does not rely on that.
 func TestFindDoubtsABound(t *testing.T) {
 	l := newLab(t)
 	l.addType("type", 1, 2, 0, 0, nil)

@@ -71,7 +71,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// Pods last as long as the longest of them, if all say how long.
+// The duration of pods is that of the longest, if all have one.
 func TestDurationOfLongestPod(t *testing.T) {
 	pods := make([]*corev1.Pod, 3)
 	for i := range pods {

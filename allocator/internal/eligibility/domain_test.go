@@ -78,7 +78,7 @@ func (used) Pool(p *pool.Pool) *pool.Usage {
 	})
 }
 
-// Devices that look the same are judged at once. That says what judging each by itself says.
+// Equivalent devices are judged once. The result is that of judging each by itself.
 func TestEqualDevicesAreJudgedAlike(t *testing.T) {
 	all := Features{ConsumableCapacity: true, DeviceTaints: true, DeviceBindingAndStatus: true}
 	for features, name := range map[Features]string{all: "all", {}: "none", {DeviceTaints: true}: "taints", {ConsumableCapacity: true}: "capacity"} {

@@ -99,8 +99,8 @@ func TestJudgementsAreRemembered(t *testing.T) {
 	}
 }
 
-// A projection tells so many shapes apart. Others are judged, but not remembered, and the next problem
-// tells shapes apart by what its selectors say of them.
+// A projection numbers a limited count of shapes. Others are judged without being remembered, and the next
+// problem gets a new projection, by what its selectors say of shapes.
 func TestProjectionsAreBounded(t *testing.T) {
 	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8), memo.Bounds{Results: 64, Selections: 8, Problems: 8})
 	terms := Terms{Offers: []Offer{{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{

@@ -58,8 +58,8 @@ func part(n int, devices ...uint) solver.Domain {
 	return d
 }
 
-// What is wanted is found where a long search could rule it out for a wrong reason. The first device of the first request is a
-// dead end.
+// A long search finds the solution although wrong reasoning could exclude it. The first device of the first
+// request leads to no solution.
 func TestLongSearchesExcludeNoSolution(t *testing.T) {
 	for name, p := range map[string]*solver.Problem{
 		// The second claim has access to the device of the first one, which takes of the resource once more.

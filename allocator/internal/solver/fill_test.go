@@ -51,7 +51,7 @@ func TestFillsDependOnOrder(t *testing.T) {
 	}
 }
 
-// What shares take is kept by the caller, unlike the choices: a search for a preference comes after it.
+// The caller keeps Result.Filled, unlike Choices, while the same solver searches for a preference.
 func TestFilledOutlivesTheNextSearch(t *testing.T) {
 	has := traits{sums: true, fills: true, shares: true}
 	var solve solver.Solver

@@ -81,7 +81,7 @@ func TestKindsTellStatesApart(t *testing.T) {
 	}
 }
 
-// What a kind refuses stays refused, and what it says of itself is true of all sequences that it admits.
+// A device that a relation kind refuses stays refused as devices are added, and the properties of the kind hold for all sequences that it admits.
 func TestPropertiesOfRelationKindsAreTrue(t *testing.T) {
 	for _, r := range relationsOf() {
 		kind := r.kind()

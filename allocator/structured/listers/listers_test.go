@@ -72,7 +72,7 @@ func newAllocator(t testing.TB, c *alloctest.Case) *listers.Allocator {
 	return a
 }
 
-// Generated clusters get the answers of today's form of the API.
+// Generated clusters in an older version of the API have the answers of the present version.
 func TestTranslatedClustersHaveEqualAnswers(t *testing.T) {
 	satisfiable, none, failed := 0, 0, 0
 	for seed := range uint64(600) {

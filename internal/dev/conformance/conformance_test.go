@@ -212,7 +212,7 @@ func TestA() { fmt.Println() }
 	}
 }
 
-// TestOtherWords: a difference in anything but words is new.
+// TestOtherWords: results that differ only in wording count as known.
 func TestOtherWords(t *testing.T) {
 	part := Part{otherWords: sameNumberOfErrors}
 	verdict := judge(&Result{Part: part, Outcomes: []Outcome{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOwn: tests of a module in the checkout are run with their flags, and one that passes may say that answers differ.
+// TestOwn: tests of a module in the checkout are run with their flags. A test that passes may still report different answers.
 func TestOwn(t *testing.T) {
 	checkout := t.TempDir()
 	for name, text := range map[string]string{

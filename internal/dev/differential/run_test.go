@@ -124,7 +124,7 @@ func TestRunSeesPanics(t *testing.T) {
 	}
 }
 
-// The peer may take so many steps, however fast they are.
+// The peer's steps are limited, however fast they are.
 func TestPeerStepsAreLimited(t *testing.T) {
 	c := comparer(peer.Upstream())
 	const limit = 3

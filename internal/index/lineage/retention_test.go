@@ -106,7 +106,7 @@ func TestIndexKeepsWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A simulator has the live cluster and some hypothetical ones.
+// A simulator alternates between the live cluster and some hypothetical ones.
 func TestIndexAlternatesBetweenClusters(t *testing.T) {
 	index := NewIndex(everything)
 	var lists []objects

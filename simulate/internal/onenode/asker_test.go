@@ -26,8 +26,8 @@ func newAsker(t *testing.T, bounds Bounds) *Asker {
 	return k
 }
 
-// What is known of equal things stays from one cluster to the next until it is too much. No number is given
-// again, as answers are remembered with them.
+// Numbers of equal things are kept across clusters until there are too many. No number is used again, as
+// answers are remembered by them.
 func TestReadSetIsDroppedWhenTooLarge(t *testing.T) {
 	k := newAsker(t, usualBounds)
 	question := func(k *Asker, i int) *Question {

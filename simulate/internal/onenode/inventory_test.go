@@ -45,7 +45,7 @@ func nodeSlices(random *rand.Rand) (list []*resourceapi.ResourceSlice) {
 	return list
 }
 
-// Of a node that is like another one, the pools are not kept. What is found out about it is the same.
+// An inventory does not keep the pools of a node that is equivalent to another one. Its answers are the same.
 func TestPoolsOfEquivalentNodesAreReadAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(29, 7))
 	gates := allocator.AllFeatures().PoolGates()

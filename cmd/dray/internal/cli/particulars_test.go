@@ -188,7 +188,7 @@ status: {allocation: {devices: {results: [{request: r, driver: nic.example.com, 
 	},
 }
 
-// What the command line says of less usual things is right.
+// The command line's messages about rare cases are right.
 func TestParticulars(t *testing.T) {
 	for name, test := range lessUsual {
 		out, status := runStatus(particulars+test.manifest, append(append([]string{"dray"}, strings.Fields(test.command)...), "-f", "-")...)

@@ -19,8 +19,8 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cli"
 )
 
-// In a pipe each line can be understood alone: nothing is folded, and no cell is left out
-// because it is as above.
+// In a pipe each line is complete: nothing is folded, and no cell is left out because it repeats the one
+// above.
 func TestPipe(t *testing.T) {
 	atRepository(t)
 	t.Setenv("COLUMNS", "")

@@ -78,7 +78,7 @@ func TestSurveyAgreesWithPlace(t *testing.T) {
 	})
 }
 
-// Every refusal is in one group, whose closest node is one of its nodes.
+// Each refusal is in exactly one group, and the closest node of a group is one of its nodes.
 func TestGroupsCoverRefusals(t *testing.T) {
 	forEachExample(t, func(t *testing.T, objects *input.Objects) {
 		c := newCluster(t, objects)

@@ -15,8 +15,8 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
-// Groups which devices are not the reason for come after those with devices, those of most
-// nodes first; nodes that have no device at all come last.
+// Groups refused for other reasons than devices come after those refused for devices. Groups with most nodes
+// come first, nodes without any device last.
 func TestOrderOfGroups(t *testing.T) {
 	several := 0
 	forEachExample(t, func(t *testing.T, objects *input.Objects) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What is meant is named by its kind, or by its group if there is no such kind.
+// The suggestion is by kind, or by group if there is no such kind.
 func TestLookAlike(t *testing.T) {
 	for given, want := range map[schema.GroupKind]string{
 		{Group: "resource.k8s.io", Kind: "ResourceClaims"}: "ResourceClaim.resource.k8s.io",
@@ -24,7 +24,7 @@ func TestLookAlike(t *testing.T) {
 	}
 }
 
-// Above the first line that says something there are only comments and directives, however short the line is.
+// Only comments and directives come before the first line with content, however short that is.
 func TestReadsFromFirstLineWithContent(t *testing.T) {
 	for content, want := range map[string]string{
 		"a\n": "a\n", "\n a\n": " a\n", "# a\n%b\n": "", "a#\n": "a#\n", "#\n%\nab\n": "ab\n", "": "",

@@ -117,7 +117,7 @@ func (s *Source) stateIn(t *testing.T, change Change, pool, device string) (stat
 	return "", nil
 }
 
-// A drawing says who holds a device, once, and what else is the matter with it.
+// The tooltip of a device names its holder once, and other problems of the device.
 func TestTooltipOfDevice(t *testing.T) {
 	device := &Device{Name: "gpu-0", State: "in use", Held: []Held{{Claim: "ml/a"}, {Claim: "ml/a"}, {Claim: "ml/b"}}, Taints: []string{"x:NoSchedule", "y:None"}}
 	if got, want := tip(&Pool{Problem: "the pool is incomplete"}, device), "gpu-0: in use, held by ml/a, ml/b; the pool is incomplete; x:NoSchedule, y:None"; got != want {
@@ -220,7 +220,7 @@ func TestPicturesApart(t *testing.T) {
 	}
 }
 
-// Names are text in the drawing, whatever they are.
+// Names are escaped in the drawing, whatever they contain.
 func TestNamesAreEscapedInDrawing(t *testing.T) {
 	objects, err := input.Read([]string{input.Stdin}, strings.NewReader(strings.NewReplacer("name: n1}", `name: "<b>&\u202en"}`, "nodeName: n1\n", "nodeName: \"<b>&\\u202en\"\n", "name: d0}", `name: "<script>"}`).Replace(several)), input.Options{Findings: input.FindingsIgnore})
 	if err != nil {

@@ -71,7 +71,7 @@ func pictureOf(t *testing.T, objects *input.Objects) *Picture {
 	return p
 }
 
-// A picture has the devices of dray devices, in their states, and what dray explain says of what waits.
+// A picture shows the devices of dray devices, with their states, and what dray explain says about waiting pods.
 func TestPictureSaysTheSame(t *testing.T) {
 	shown, all := 0, clusters(t)
 	for name, objects := range all {

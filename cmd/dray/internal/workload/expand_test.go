@@ -31,7 +31,7 @@ func read(t *testing.T, manifest string) *Controller {
 	return c
 }
 
-// No pod is lost: drawn names are short, and are drawn again if they are taken.
+// No pod is lost: generated names are short, and another one is generated if a name is taken.
 func TestEveryPodGetsAUniqueName(t *testing.T) {
 	const count = MaxPods
 	deployment := read(t, fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: ns}, spec: {replicas: %d, template: {spec: {containers: []}}}}", count))
