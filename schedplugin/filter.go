@@ -120,7 +120,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if answer == metrics.Satisfiable {
 		return found, nil
 	}
-	if searchGivenUp(answer) {
+	if givenUp(answer) {
 		c.giveUpSearch()
 	}
 	code := fwk.UnschedulableAndUnresolvable
@@ -137,13 +137,11 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeIn
 		return false
 	}
 	found, err := v.whatIfProblem().Feasible(p.withTimeout(ctx, c), without, nodeInfo.Node())
-	if searchGivenUp(metrics.Outcome(ctx, found.Verdict(), err)) {
+	if givenUp(metrics.Outcome(ctx, found.Verdict(), err)) {
 		c.undecidedWhatIf.Store(true)
 	}
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 
-// searchGivenUp reports whether a search ended without an answer, because of its budget or time limit.
-func searchGivenUp(answer string) bool {
-	return answer == metrics.Undecided || answer == metrics.Timeout
-}
+// givenUp reports whether a search ended without an answer, because of its budget or time limit.
+func givenUp(answer string) bool { return answer == metrics.Undecided || answer == metrics.Timeout }

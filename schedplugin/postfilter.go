@@ -75,7 +75,7 @@ func (p *Plugin) dryRun(ctx context.Context, usage *pools.State, c *cycle, pod *
 		return nil
 	}
 	found, err := v.whatIfProblem().Feasible(p.withTimeout(ctx, c), usage, nodeInfo.Node())
-	if searchGivenUp(metrics.Outcome(ctx, found.Verdict(), err)) {
+	if givenUp(metrics.Outcome(ctx, found.Verdict(), err)) {
 		c.giveUpSearch()
 	}
 	return preempt.WithDevices(v.objects(v.claims), found)
