@@ -154,8 +154,8 @@ func (c *cycle) unusable() []*claimstate.Claim {
 	return c.unusableClaims.UnsortedList()
 }
 
-// cycleOf returns the cycle state of a pod. If there is none, it returns an empty one: PreFilter of another
-// plugin failed before.
+// cycleOf returns the cycle state of a pod. If PreFilter wrote none, it returns an empty one: the plugin has
+// nothing to do.
 func cycleOf(state fwk.CycleState) (*cycle, error) {
 	stored, err := state.Read(stateKey)
 	if errors.Is(err, fwk.ErrNotFound) {

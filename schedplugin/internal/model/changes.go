@@ -107,7 +107,7 @@ func (m *Model) observeAll() error {
 		return fmt.Errorf("list resource claims: %w", err)
 	}
 	if len(m.seen) > 2*len(list)+minSeen {
-		clear(m.seen) // most are objects of deleted claims or old versions
+		clear(m.seen) // most entries are of deleted claims, or of old versions
 	}
 	if err := m.observeList(list); err != nil {
 		return err

@@ -25,7 +25,7 @@ type whatIf struct {
 	// now has the claims that nobody needs any more, settled lacks them. They are the same if there are none.
 	// Settled is nil until Settle.
 	now, settled *branch
-	// useSettled is set if Usage is settled: the pod may use devices of claims that nobody needs any more.
+	// useSettled is set if the pod may use devices of claims that nobody needs any more: Usage is settled then, not now.
 	useSettled bool
 	// gone are the UIDs of pods that were removed.
 	gone sets.Set[types.UID]
@@ -115,8 +115,8 @@ func (w *whatIf) Usage() *pools.State {
 	return nil
 }
 
-// Settle sets settled, unless it is set: the same as now without the claims that nobody needs any more.
-// Without is the ledger that lacks them, nil if there are none.
+// Settle makes settled from now, by removing the claims that nobody needs any more. Without is the ledger of
+// the view that lacks them, nil if there are none. Later calls do nothing.
 func (w *whatIf) Settle(without *pools.Ledger) error {
 	switch {
 	case w.settled != nil:
