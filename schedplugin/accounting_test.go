@@ -110,7 +110,7 @@ func (a *attempt) accounted(node string) []corev1.NodeAllocatableResourceClaimSt
 }
 
 // What is found out by what-ifs is not for the scheduler, and pods whose devices take nothing have no state.
-func TestAccountsAreOfTheCycle(t *testing.T) {
+func TestWhatIfsDoNotPublishAccounts(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), withCPUs("b"), taking(gpus("a", 1)), gpus("b", 1), gpuClaim("wanted", 1), gpuClaim("other", 1))
 	a := w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
@@ -143,7 +143,7 @@ func TestAccountsAreOfTheCycle(t *testing.T) {
 }
 
 // A claim whose device stands for CPUs is not shared, neither with a pod that has it nor with one of the group.
-func TestDevicesThatTakeAreNotShared(t *testing.T) {
+func TestClaimsForNodeResourcesAreNotShared(t *testing.T) {
 	const shared = refusal.Short + "node allocatable resource claim shared has a mapped device and cannot be shared across pods"
 	other := podWith("other", "shared")
 	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 1)), reservedBy(held(gpuClaim("shared", 1), "a", "gpu-0"), other))
@@ -166,7 +166,7 @@ func TestDevicesThatTakeAreNotShared(t *testing.T) {
 
 // What devices for extended resources take of their node cannot be recorded. So they are refused, rather than given without
 // being counted; other devices are not.
-func TestExtendedResourcesThatTake(t *testing.T) {
+func TestExtendedResourcesForNodeResourcesAreRefused(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), withCPUs("b"), taking(gpus("a", 1)), gpus("b", 1))
 	a := w.attempt(extended(podWith("p")))
 	expect(t, a.preFilter(), fwk.Success, "")
@@ -176,7 +176,7 @@ func TestExtendedResourcesThatTake(t *testing.T) {
 
 // Devices that are others than those that were accounted for are not taken, nor is what the scheduler did not assume
 // written.
-func TestAccountsAgree(t *testing.T) {
+func TestOnlyAccountedDevicesAreTaken(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 2)), gpuClaim("wanted", 1))
 	a := w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")

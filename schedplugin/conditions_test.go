@@ -74,7 +74,7 @@ func TestPreBindWaitsForDevices(t *testing.T) {
 }
 
 // A claim with devices that failed or took too long is given up if the pod alone has it.
-func TestUselessClaimsAreGivenUp(t *testing.T) {
+func TestUnusableClaimsAreDeallocated(t *testing.T) {
 	pod := podWith("p", "wanted")
 	claim := func(condition string) *resourceapi.ResourceClaim {
 		c := reservedBy(held(gpuClaim("wanted", 1), "a", "gpu-0"), pod)

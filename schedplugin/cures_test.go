@@ -288,9 +288,9 @@ func (c *changing) wakes(event *happened) bool {
 	return false
 }
 
-// TestCuresWake has things happen to a cluster in which a pod waits. Whatever makes a node suit the
+// TestEventsThatHelpRequeuePods has things happen to a cluster in which a pod waits. Whatever makes a node suit the
 // pod gets it another attempt.
-func TestCuresWake(t *testing.T) {
+func TestEventsThatHelpRequeuePods(t *testing.T) {
 	cures := make(map[string]int)
 	seeds := uint64(170)
 	if testing.Short() { // under the race detector

@@ -16,7 +16,7 @@ import (
 
 // A pod that was rejected, as its devices need a feature which no node declares, is tried again
 // when one does.
-func TestDeclaredFeatureWakes(t *testing.T) {
+func TestDeclaredFeatureRequeuesPods(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.DRAOptionalNodeOperations, true)
 	slice := gpus("a", 1)
 	slice.Spec.SkipNodeOperations = []resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationNodePrepareResources}

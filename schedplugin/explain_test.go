@@ -45,7 +45,7 @@ func TestReasons(t *testing.T) {
 }
 
 // A node with bad devices, or on which the search is given up, is that node's problem.
-func TestOtherNodesMayDo(t *testing.T) {
+func TestBadNodeDoesNotExcludeOthers(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{
 		node("a"), node("b"), gpuClass(), gpus("a", 1), modelled(gpus("b", 1)), selecting(gpuClaim("wanted", 1)),
 	}})
@@ -113,7 +113,7 @@ func TestReasonsAreRemembered(t *testing.T) {
 }
 
 // Reasons are few, whatever happens on a thousand nodes, and have no names.
-func TestReasonsAreFew(t *testing.T) {
+func TestReasonsAreLimited(t *testing.T) {
 	for name, test := range map[string]struct {
 		slice func(node string, n int) *resourceapi.ResourceSlice
 		claim func() *resourceapi.ResourceClaim

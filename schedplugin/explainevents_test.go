@@ -19,7 +19,7 @@ import (
 )
 
 // No Event is written if the settings say so. The condition of the pod has the reasons.
-func TestNoEventIsWanted(t *testing.T) {
+func TestEventsAreSwitchedOff(t *testing.T) {
 	w := newWorld(t, setting{
 		objects: []runtime.Object{gpuClass(), gpuClaim("wanted", 2), node("a"), gpus("a", 1)}, args: "explain: Reasons",
 	})
@@ -85,7 +85,7 @@ func TestEventExplains(t *testing.T) {
 
 // However often a pod is tried, there is one Event for each kind of reason. Its text stays the
 // same while only counts differ.
-func TestEventsAreOfKinds(t *testing.T) {
+func TestOneEventForEachKindOfReasons(t *testing.T) {
 	objects := []runtime.Object{gpuClass(), gpuClaim("wanted", 2), node("a"), gpus("a", 20)}
 	for i := range 19 {
 		objects = append(objects, held(gpuClaim(fmt.Sprint("holder-", i), 1), "a", fmt.Sprint("gpu-", i)))

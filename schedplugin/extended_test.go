@@ -108,7 +108,7 @@ func TestDevicePluginsServe(t *testing.T) {
 }
 
 // The claim of an attempt that was interrupted is deleted before the next one.
-func TestLeftBehind(t *testing.T) {
+func TestExistingExtendedClaim(t *testing.T) {
 	pod := podAsking("p", asking("main", 1))
 	left := gpuClaim("p-extended-resources-1", 1)
 	left.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}

@@ -96,7 +96,7 @@ func TestGroupsShareClaims(t *testing.T) {
 }
 
 // If one of them is given up, the others keep it. After the last one it is free.
-func TestGroupsGiveUp(t *testing.T) {
+func TestGroupsDeallocateClaims(t *testing.T) {
 	w := gangWorld(t, node("b"), gpus("b", 1), gpuClaim("g", 1), gpuClaim("other", 1))
 	group := framework.NewCycleState()
 	one, _ := together(w, group, member("one"))

@@ -67,7 +67,7 @@ func (r *rig) devicesOfMembers(pods []*corev1.Pod) []string {
 }
 
 // The devices of all pods of a group are of one rail, also those of a pod that is added later.
-func TestGroupHasARailInCommon(t *testing.T) {
+func TestGroupDevicesHaveAttributeInCommon(t *testing.T) {
 	r, pods := railRig(t, `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, 3, 2,
 		railed("a", 0, 1, 2), railed("b", 3, 1, 4), roomy("a"), roomy("b"), roomy("c"))
 	r.run()

@@ -210,7 +210,7 @@ func TestStateOfDevicesInUse(t *testing.T) {
 }
 
 // A group that has no plan is planned again when it asks for something else, though the same devices are in use.
-func TestGroupAsksForSomethingElse(t *testing.T) {
+func TestGroupWithChangedConstraintIsPlannedAgain(t *testing.T) {
 	whole := gpuClass()
 	whole.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].profile == "whole"`}}}
 	for _, test := range []struct {

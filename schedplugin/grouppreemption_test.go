@@ -142,7 +142,7 @@ func (test *awaitCase) run(t *testing.T) (*fwk.PodGroupPostFilterResult, *fwk.St
 // The pods of a group that lack devices wait for those of pods which were preempted, on any of
 // the nodes to which the group is nominated. Those for which there was a node stay nominated to
 // it, and those that were not tried to theirs.
-func TestGroupAwaits(t *testing.T) {
+func TestGroupWaitsForVictims(t *testing.T) {
 	gone := func(node string) *resourceapi.ResourceClaim {
 		return reservedBy(held(gpuClaim("of-gone-"+node, 1), node, "gpu-0"), podWith("gone-"+node))
 	}

@@ -69,7 +69,7 @@ func (l *lateWatch) watch(action clienttesting.Action) (bool, watch.Interface, e
 
 // A claim was written, the answer is lost, the informer is late, and the pod is deleted meanwhile: the
 // plugin in the tree gives the device to a second claim. This one does not (decision 0021).
-func TestDoubleHold(t *testing.T) {
+func TestDeviceOfUnansweredUpdateStaysInUse(t *testing.T) {
 	for name, test := range map[string]struct {
 		profile string
 		holders int

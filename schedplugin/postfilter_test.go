@@ -12,7 +12,7 @@ import (
 )
 
 // A claim that is allocated elsewhere is given up only if the pod would get the devices of its other claims without.
-func TestNothingIsGivenUpInVain(t *testing.T) {
+func TestClaimsAreNotDeallocatedInVain(t *testing.T) {
 	for other, want := range map[string]string{"one": "deallocation of ResourceClaim completed", "nine": ""} {
 		w := newWorld(t, setting{objects: []runtime.Object{
 			node("a"), gpuClass(), gpus("a", 1), held(gpuClaim("elsewhere", 1), "b", "gpu-0"), gpuClaim("one", 1), gpuClaim("nine", 9),

@@ -47,7 +47,7 @@ func TestPodsWaitForClaims(t *testing.T) {
 }
 
 // What no node can help is said before nodes are looked at.
-func TestPodsThatFitNowhere(t *testing.T) {
+func TestPreFilterRejectsPods(t *testing.T) {
 	full := held(gpuClaim("full", 1), "a", "gpu-0")
 	for i := range resourceapi.ResourceClaimReservedForMaxSize {
 		full.Status.ReservedFor = append(full.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{

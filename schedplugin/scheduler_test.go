@@ -287,7 +287,7 @@ func (r *rig) idle() {
 
 // One scheduler has this plugin in all profiles, or in none, however they are written: neither
 // plugin sees what the other has in flight.
-func TestProfilesAgree(t *testing.T) {
+func TestAllProfilesUseThePluginOrNone(t *testing.T) {
 	const other = `
 - schedulerName: other
   plugins:

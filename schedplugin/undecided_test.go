@@ -224,7 +224,7 @@ func TestGroupEndsPreemption(t *testing.T) {
 
 // Preemption puts pods back one by one, and evicts those with which Filter fails. If that is because the
 // search is given up, the pod may stay as well: then none is evicted on the node.
-func TestUndecidedBesideAPod(t *testing.T) {
+func TestNoEvictionIfRestoredPodIsUndecided(t *testing.T) {
 	first, last := withPriority(podWith("first", "of-first"), 1), withPriority(podWith("last", "of-last"), 1)
 	plain := withPriority(podWith("plain"), 1)
 	slice := inGroups(gpus("a", 29), 4, 3, 3, 3, 3, 3, 3, 3, 4)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestDoubtful(t *testing.T) {
+func TestMayBeWritten(t *testing.T) {
 	claims := schema.GroupResource{Group: resourceapi.GroupName, Resource: "resourceclaims"}
 	for name, test := range map[string]struct {
 		err  error

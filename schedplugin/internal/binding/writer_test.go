@@ -117,7 +117,7 @@ func (e *events) AddEventHandler(handler cache.ResourceEventHandler) (cache.Reso
 
 // Whoever watches for allocations of others knows which ones are of this scheduler: those in flight, and claims that it makes, but
 // not what it took back.
-func TestWhoseAllocation(t *testing.T) {
+func TestOwnAllocationsAreRecorded(t *testing.T) {
 	for name, test := range map[string]struct {
 		does  func(t *testing.T, w *Writer, claim *claimstate.Claim)
 		found int

@@ -78,8 +78,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAnswersAreCountedFromTheStart: a rate needs the zero that comes before the first one.
-func TestAnswersAreCountedFromTheStart(t *testing.T) {
+// TestCountersStartAtZero: a rate needs the zero that comes before the first one.
+func TestCountersStartAtZero(t *testing.T) {
 	Register()
 	list := values(t)
 	for _, outcome := range []string{Satisfiable, Unsatisfiable, Undecided, Timeout, Cancelled, Error} {

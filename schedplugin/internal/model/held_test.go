@@ -24,7 +24,7 @@ func heldIn(t *testing.T, m *Model) uint64 {
 }
 
 // Held differs if anything does that decides what is in use, and only then.
-func TestHeld(t *testing.T) {
+func TestHeldHash(t *testing.T) {
 	share := func(r *resourceapi.DeviceRequestAllocationResult, amount string) {
 		r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(amount), "cores": resource.MustParse("2")}
 	}

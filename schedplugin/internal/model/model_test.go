@@ -160,7 +160,7 @@ func TestListFails(t *testing.T) {
 }
 
 // A claim may be allocated, be released, or be gone between the list and the question whether it is in flight. What it is then counts.
-func TestListIsBehind(t *testing.T) {
+func TestClaimChangesAfterTheList(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(c *cluster)
 		want   []string
@@ -368,7 +368,7 @@ func TestClaimsReverted(t *testing.T) {
 }
 
 // What is remembered of objects does not grow with those that were there once.
-func TestObjectsForgotten(t *testing.T) {
+func TestSeenObjectsAreBounded(t *testing.T) {
 	c := newCluster()
 	m := New(c, pools.Gates{})
 	for i := range 50 * minSeen {

@@ -241,9 +241,9 @@ func (w *world) aside(memory *asideCache, view *model.View, node *corev1.Node, o
 	return text.String()
 }
 
-// TestAsidesRemember shows that what was set aside in an earlier cycle, and is remembered, is what
+// TestAsideCache shows that what was set aside in an earlier cycle, and is remembered, is what
 // setting it aside anew would come to, whatever has changed since.
-func TestAsidesRemember(t *testing.T) {
+func TestAsideCache(t *testing.T) {
 	remembered := 0
 	for seed := range uint64(150) {
 		w := newWorld(t, seed)

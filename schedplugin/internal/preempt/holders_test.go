@@ -17,10 +17,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestHoldersFollow compares what is known of pods on nodes, of which only those that changed are
+// TestHoldersAgreeWithAllNodes compares what is known of pods on nodes, of which only those that changed are
 // looked at, with a look at all of them. A pod may turn up on a node that is looked at before the one
 // where it was, or after it.
-func TestHoldersFollow(t *testing.T) {
+func TestHoldersAgreeWithAllNodes(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		var known holders

@@ -133,7 +133,7 @@ func (w *world) expect(what string, state *pools.State, want int) {
 
 // What pods hold that preemption took off their nodes is free for a group, while the snapshot is being modified. Else a
 // pod that is not on its node is one of which the snapshot does not know yet.
-func TestAbsentPods(t *testing.T) {
+func TestMissingPods(t *testing.T) {
 	w, modified := newWorld(t, 1), false
 	w.runs("low", 1, 0)
 	p := w.preemption(&modified)
@@ -156,7 +156,7 @@ func TestAbsentPods(t *testing.T) {
 }
 
 // A pod is put back, and stays unless it stands in the way: it is not taken off its node again if a search was given up since.
-func TestDoubt(t *testing.T) {
+func TestLastSearchGivenUp(t *testing.T) {
 	w, modified := newWorld(t, 1), false
 	low, other := w.runs("low", 1, 0), w.runs("other", 1, 1)
 	p := w.preemption(&modified)

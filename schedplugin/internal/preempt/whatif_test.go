@@ -104,9 +104,9 @@ func (s *supposed) change(w *world, settled *pools.Ledger, own sets.Set[types.UI
 	}
 }
 
-// TestCase removes pods and restores them at random, as preemption does, on copies of cases, with
+// TestWhatIf removes pods and restores them at random, as preemption does, on copies of cases, with
 // and without devices that were set aside before. Each time the state is that from scratch.
-func TestCase(t *testing.T) {
+func TestWhatIf(t *testing.T) {
 	compared := 0
 	for seed := range uint64(300) {
 		w := newWorld(t, seed)

@@ -10,7 +10,7 @@ import (
 )
 
 // What hinders is one thing if there would be enough without it.
-func TestHindrances(t *testing.T) {
+func TestMainRejections(t *testing.T) {
 	rejected := func(reason explain.Reason, devices int) explain.Rejection {
 		return explain.Rejection{Reason: reason, Devices: devices}
 	}

@@ -165,9 +165,9 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// TestOutlook gives devices of one driver or of both to claims, and compares with asking for each
+// TestNodeDevices gives devices of one driver or of both to claims, and compares with asking for each
 // device.
-func TestOutlook(t *testing.T) {
+func TestNodeDevices(t *testing.T) {
 	compared, wasting := 0, 0
 	for seed := range uint64(250) {
 		random := rand.New(rand.NewPCG(seed, 13))

@@ -184,9 +184,9 @@ func TestClaimEvents(t *testing.T) {
 	}
 }
 
-// TestClaimsAreNoticed: the next attempt sees what the event tells. An event is told for each pod
+// TestClaimEventsReachTheModel: the next attempt sees what the event tells. An event is told for each pod
 // that waits, and passed on once.
-func TestClaimsAreNoticed(t *testing.T) {
+func TestClaimEventsReachTheModel(t *testing.T) {
 	q := newQueue(t)
 	claim := claimOf("a")
 	for range 3 {
@@ -236,9 +236,9 @@ func anyClaim(random *rand.Rand, name string, pods []*corev1.Pod) *resourceapi.R
 	return claim
 }
 
-// TestNobodyIsLeftOut: a pod that an event of a claim gets another attempt is among those which
+// TestPreQueueingHintListsAllPods: a pod that an event of a claim gets another attempt is among those which
 // the event is said to concern.
-func TestNobodyIsLeftOut(t *testing.T) {
+func TestPreQueueingHintListsAllPods(t *testing.T) {
 	queued, narrowed := 0, 0
 	names := []string{"a", "b", "c"}
 	for seed := range uint64(2000) {
