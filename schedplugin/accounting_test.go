@@ -109,7 +109,7 @@ func (a *attempt) accounted(node string) []corev1.NodeAllocatableResourceClaimSt
 	return dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(klog.Background(), a.state, node)
 }
 
-// What is found out by what-ifs is not for the scheduler, and pods whose devices take nothing have no state.
+// Accounts of what-ifs are not published, and pods whose devices take nothing have none.
 func TestWhatIfsDoNotPublishAccounts(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), withCPUs("b"), taking(gpus("a", 1)), gpus("b", 1), gpuClaim("wanted", 1), gpuClaim("other", 1))
 	a := w.attempt(podWith("p", "wanted"))
@@ -142,7 +142,7 @@ func TestWhatIfsDoNotPublishAccounts(t *testing.T) {
 	}
 }
 
-// A claim whose device stands for CPUs is not shared, neither with a pod that has it nor with one of the group.
+// A claim whose device stands for CPUs cannot be shared, neither with a pod that has it nor with one of the group.
 func TestClaimsForNodeResourcesAreNotShared(t *testing.T) {
 	const shared = refusal.Short + "node allocatable resource claim shared has a mapped device and cannot be shared across pods"
 	other := podWith("other", "shared")
@@ -164,8 +164,8 @@ func TestClaimsForNodeResourcesAreNotShared(t *testing.T) {
 	expect(t, second.filter(0), fwk.UnschedulableAndUnresolvable, shared)
 }
 
-// What devices for extended resources take of their node cannot be recorded. So they are refused, rather than given without
-// being counted; other devices are not.
+// Devices for extended resources that take resources of their node are refused, as that cannot be recorded.
+// Other devices are not.
 func TestExtendedResourcesForNodeResourcesAreRefused(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), withCPUs("b"), taking(gpus("a", 1)), gpus("b", 1))
 	a := w.attempt(extended(podWith("p")))
@@ -174,8 +174,7 @@ func TestExtendedResourcesForNodeResourcesAreRefused(t *testing.T) {
 	expect(t, a.filter(1), fwk.Success, "")
 }
 
-// Devices that are others than those that were accounted for are not taken, nor is what the scheduler did not assume
-// written.
+// Devices other than those accounted for are not taken. What the scheduler did not assume is not written.
 func TestOnlyAccountedDevicesAreTaken(t *testing.T) {
 	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 2)), gpuClaim("wanted", 1))
 	a := w.attempt(podWith("p", "wanted"))

@@ -44,7 +44,7 @@ func TestReasons(t *testing.T) {
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "claim wanted: request gpus wants 2 devices: the node has none")
 }
 
-// A node with bad devices, or on which the search is given up, is that node's problem.
+// A node with invalid devices, or on which the search is given up, does not exclude other nodes.
 func TestBadNodeDoesNotExcludeOthers(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{
 		node("a"), node("b"), gpuClass(), gpus("a", 1), modelled(gpus("b", 1)), selecting(gpuClaim("wanted", 1)),

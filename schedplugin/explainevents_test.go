@@ -18,7 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// No Event is written if the settings say so. The condition of the pod has the reasons.
+// With explain: Reasons, no Event is written. The condition of the pod has the reasons.
 func TestEventsAreSwitchedOff(t *testing.T) {
 	w := newWorld(t, setting{
 		objects: []runtime.Object{gpuClass(), gpuClaim("wanted", 2), node("a"), gpus("a", 1)}, args: "explain: Reasons",

@@ -209,7 +209,7 @@ func TestStateOfDevicesInUse(t *testing.T) {
 	landed()
 }
 
-// A group that has no plan is planned again when it asks for something else, though the same devices are in use.
+// A group without a plan is planned again when its constraint changes, though the same devices are in use.
 func TestGroupWithChangedConstraintIsPlannedAgain(t *testing.T) {
 	whole := gpuClass()
 	whole.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].profile == "whole"`}}}

@@ -117,7 +117,7 @@ func (w *world) giveUp(cycle *framework.CycleState, pods []*corev1.Pod) (*fwk.Po
 	})
 }
 
-// A group without a plan waits if there is one for the time when devices come free, and is nominated to the nodes of that.
+// A group without a plan waits if there is one for the time when devices come free. It is nominated to the nodes of that plan.
 func TestGroupWaitsIfThereIsAPlanForLater(t *testing.T) {
 	w, pods := gangOf(t, []string{"one", "two"}, append(parts("a"), roomy("a"), partClaim("one", "whole", "half"), partClaim("two", "whole", "half"),
 		reservedBy(held(partClaim("of-gone", "half"), "a", "gpu-0-half-0"), podWith("gone", "of-gone")))...)
@@ -248,7 +248,7 @@ func TestOthersAreAskedAboutAGroup(t *testing.T) {
 	}
 }
 
-// A plugin after this one that finds a way has the last word, and one that fails fails the group.
+// If a later plugin returns Success, its result is taken. If it fails, the group fails.
 func TestPostFilterOfOtherPluginsDecides(t *testing.T) {
 	for name, test := range map[string]struct {
 		others []*fwk.Status

@@ -67,8 +67,8 @@ func (l *lateWatch) watch(action clienttesting.Action) (bool, watch.Interface, e
 	return true, late, nil
 }
 
-// A claim was written, the answer is lost, the informer is late, and the pod is deleted meanwhile: the
-// plugin in the tree gives the device to a second claim. This one does not (decision 0021).
+// A claim is written, the answer is lost, the informer is late, and the pod is deleted meanwhile. Then the
+// in-tree plugin gives the device to a second claim. This one does not (decision 0021).
 func TestDeviceOfUnansweredUpdateStaysInUse(t *testing.T) {
 	for name, test := range map[string]struct {
 		profile string

@@ -28,7 +28,7 @@ func (f faulty) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return []fwk.PodInfo{nil}
 }
 
-// A handle without a queue is recognised, and a panic for another reason is not taken for one.
+// A handle without a queue is recognised. A panic for another reason is passed on.
 func TestQueuesAreRecognised(t *testing.T) {
 	of := func(handle fwk.Handle) *Plugin {
 		p := &Plugin{handle: handle}

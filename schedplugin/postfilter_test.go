@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// A claim that is allocated elsewhere is given up only if the pod would get the devices of its other claims without.
+// A claim that is allocated on other nodes is deallocated only if the pod would get the devices of its other claims.
 func TestClaimsAreNotDeallocatedInVain(t *testing.T) {
 	for other, want := range map[string]string{"one": "deallocation of ResourceClaim completed", "nine": ""} {
 		w := newWorld(t, setting{objects: []runtime.Object{
@@ -32,7 +32,7 @@ func TestClaimsAreNotDeallocatedInVain(t *testing.T) {
 	}
 }
 
-// A plan has devices for all its pods, so that nothing is set aside for them. It is for pods that are not in the plan.
+// A plan has devices for all its pods, so that none are set aside for them. They are set aside for nominated pods outside of the plan.
 func TestPlansNeedNothingSetAside(t *testing.T) {
 	w, pods := gangOf(t, []string{"one", "two"}, append(parts("a"), roomy("a"),
 		partClaim("one", "whole", "half"), partClaim("two", "whole", "half"), partClaim("strange", "whole", "half"))...)

@@ -46,7 +46,7 @@ func TestPodsWaitForClaims(t *testing.T) {
 	expect(t, w.attempt(podWith("p")).preFilter(), fwk.Skip, "")
 }
 
-// What no node can help is said before nodes are looked at.
+// PreFilter rejects a pod that no node can help.
 func TestPreFilterRejectsPods(t *testing.T) {
 	full := held(gpuClaim("full", 1), "a", "gpu-0")
 	for i := range resourceapi.ResourceClaimReservedForMaxSize {
@@ -68,7 +68,7 @@ func TestPreFilterRejectsPods(t *testing.T) {
 	}
 }
 
-// Without the feature, and for pods that are only resized, the plugin has nothing to say.
+// Without the feature, and for pods that are only resized, the plugin returns Skip.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, setting{features: featuresWithout(t)})
 	w.addNode(node("a"))

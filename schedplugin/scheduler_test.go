@@ -285,8 +285,8 @@ func (r *rig) idle() {
 	})
 }
 
-// One scheduler has this plugin in all profiles, or in none, however they are written: neither
-// plugin sees what the other has in flight.
+// A scheduler has this plugin in all profiles or in none, in whatever way they are configured: neither plugin
+// sees the other's claims in flight.
 func TestAllProfilesUseThePluginOrNone(t *testing.T) {
 	const other = `
 - schedulerName: other

@@ -222,8 +222,8 @@ func TestGroupEndsPreemption(t *testing.T) {
 	}
 }
 
-// Preemption puts pods back one by one, and evicts those with which Filter fails. If that is because the
-// search is given up, the pod may stay as well: then none is evicted on the node.
+// Preemption restores pods one by one, and evicts those with which Filter fails. If Filter fails as the
+// search was given up, the pod may stay as well. Then none is evicted on the node.
 func TestNoEvictionIfRestoredPodIsUndecided(t *testing.T) {
 	first, last := withPriority(podWith("first", "of-first"), 1), withPriority(podWith("last", "of-last"), 1)
 	plain := withPriority(podWith("plain"), 1)

@@ -115,8 +115,8 @@ func (e *events) AddEventHandler(handler cache.ResourceEventHandler) (cache.Reso
 	return nil, nil
 }
 
-// Whoever watches for allocations of others knows which ones are of this scheduler: those in flight, and claims that it makes, but
-// not what it took back.
+// foreign.Watch knows the allocations of this scheduler: those in flight, and claims that it creates, but not
+// those that were cancelled.
 func TestOwnAllocationsAreRecorded(t *testing.T) {
 	for name, test := range map[string]struct {
 		does  func(t *testing.T, w *Writer, claim *claimstate.Claim)

@@ -159,7 +159,7 @@ func TestListFails(t *testing.T) {
 	}
 }
 
-// A claim may be allocated, be released, or be gone between the list and the question whether it is in flight. What it is then counts.
+// A claim may be allocated, deallocated or deleted between the list and GetPendingAllocation. The later state counts.
 func TestClaimChangesAfterTheList(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(c *cluster)
@@ -367,7 +367,7 @@ func TestClaimsReverted(t *testing.T) {
 	}
 }
 
-// What is remembered of objects does not grow with those that were there once.
+// Model.seen does not grow with objects that no longer exist.
 func TestSeenObjectsAreBounded(t *testing.T) {
 	c := newCluster()
 	m := New(c, pools.Gates{})

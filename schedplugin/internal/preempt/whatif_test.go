@@ -104,8 +104,8 @@ func (s *supposed) change(w *world, settled *pools.Ledger, own sets.Set[types.UI
 	}
 }
 
-// TestWhatIf removes pods and restores them at random, as preemption does, on copies of cases, with
-// and without devices that were set aside before. Each time the state is that from scratch.
+// TestWhatIf removes pods and restores them at random, as preemption does, on clones, with and without
+// devices that were set aside before. Each time the state is that from scratch.
 func TestWhatIf(t *testing.T) {
 	compared := 0
 	for seed := range uint64(300) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Pods that met an error, or a search that was given up, are listed until an attempt ends otherwise or they
-// do not wait any more. Any change of slices may help them, as it may help pods that a slice or a device spoils.
+// do not wait any more. Any change of slices may help them, as with SliceRemovalHelps.
 func TestPodsHelpedByUse(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
 	waits := func(types.NamespacedName, types.UID) bool { return true }

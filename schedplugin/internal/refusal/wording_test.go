@@ -46,7 +46,7 @@ type single struct{}
 func (single) OfClaim(string) string { return "" }
 func (single) All() string           { return "" }
 
-// Reasons for several things at once name them, and no figures.
+// A reason for several requests or constraints names them, and has no numbers.
 func TestConflicts(t *testing.T) {
 	core := []explain.CoreItem{{Request: "gpu"}, {Request: "nic"}, {Constraint: "matchAttribute numa"}}
 	if got, want := conflictPhrase(single{}, core), "request gpu, request nic and matchAttribute numa are in conflict"; got != want {

@@ -185,7 +185,6 @@ func TestClaimEvents(t *testing.T) {
 }
 
 // TestClaimEventsReachTheModel: the next attempt sees what the event tells. An event is told for each pod
-// that waits, and passed on once.
 func TestClaimEventsReachTheModel(t *testing.T) {
 	q := newQueue(t)
 	claim := claimOf("a")
@@ -236,8 +235,8 @@ func anyClaim(random *rand.Rand, name string, pods []*corev1.Pod) *resourceapi.R
 	return claim
 }
 
-// TestPreQueueingHintListsAllPods: a pod that an event of a claim gets another attempt is among those which
-// the event is said to concern.
+// TestPreQueueingHintListsAllPods: each pod for which the queueing hint of a claim event returns Queue is
+// listed by the pre-queueing hint.
 func TestPreQueueingHintListsAllPods(t *testing.T) {
 	queued, narrowed := 0, 0
 	names := []string{"a", "b", "c"}
