@@ -29,8 +29,8 @@ type across struct {
 // trialCost is the cost of compiling the claims for another domain, in steps.
 const trialCost = 200
 
-// trial is the best result so far for some constraints.
-type trial struct {
+// bestResult is the best result so far for some constraints.
+type bestResult struct {
 	*Result
 	undecided bool
 }
@@ -82,8 +82,8 @@ func (a *across) bestFor(constraints []*common) (*Result, error) {
 	for i := range places {
 		places[i].Node = -1
 	}
-	t := &trial{Result: &Result{Verdict: allocator.NotSatisfiable, Exact: true, Places: places}}
-	if _, err := a.from(t, constraints, nil, nil); err != nil {
+	t := &bestResult{Result: &Result{Verdict: allocator.NotSatisfiable, Exact: true, Places: places}}
+	if _, err := a.chooseDomains(t, constraints, nil, nil); err != nil {
 		return nil, err
 	}
 	if t.Verdict != allocator.Satisfiable && (t.undecided || a.spent > a.Budget) {
@@ -93,9 +93,9 @@ func (a *across) bestFor(constraints []*common) (*Result, error) {
 	return t.Result, nil
 }
 
-// from chooses domains for the constraints that have none yet. on are the nodes with devices of the chosen
+// chooseDomains chooses domains for the constraints that have none yet. on are the nodes with devices of the chosen
 // domains; nil is all nodes. It returns false if no other choice is needed, or the budget is spent.
-func (a *across) from(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
+func (a *across) chooseDomains(t *bestResult, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
 	if len(chosen) == len(constraints) {
 		return a.ask(t, constraints, chosen, on)
 	}
@@ -114,7 +114,7 @@ func (a *across) from(t *trial, constraints []*common, chosen [][]*value, on []b
 		if bound {
 			left = a.nodesWith(on, values)
 		}
-		more, err = a.from(t, constraints, append(slices.Clip(chosen), values), left)
+		more, err = a.chooseDomains(t, constraints, append(slices.Clip(chosen), values), left)
 		return more && err == nil
 	})
 	return more, err
@@ -130,7 +130,7 @@ func shareNothing(pods []Pod) bool {
 					return false
 				}
 				of[keyOf(claim)] = i
-				if administers(claim) {
+				if claimAsksForAdmin(claim) {
 					return false
 				}
 			}
@@ -167,7 +167,7 @@ func (a *across) nodesWith(on []bool, values []*value) []bool {
 
 // ask asks with the chosen domains, and keeps the result if it is better. It may spend half of the remaining
 // budget.
-func (a *across) ask(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
+func (a *across) ask(t *bestResult, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
 	q, at := a.Question, []int(nil)
 	q.Group, q.Budget = extension.Group{}, max(1, (a.Budget-a.spent)/2)
 	for n := range a.Nodes {

@@ -28,7 +28,7 @@ func (a *asker) backtrack() ([]Place, error) {
 	for i := range a.Pods {
 		t.choices = append(t.choices, a.choices([]int{i}))
 	}
-	w := &walk{asker: a, state: a.State, podsOn: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
+	w := &sequence{asker: a, state: a.State, podsOn: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
 	_, err := t.withCommon().pod(0, w, 0)
 	return t.best, err
 }
@@ -70,7 +70,7 @@ func (t *backtracker) hasCommon(claims []*resourceapi.ResourceClaim) bool {
 }
 
 // pod places the pods from i on. It is true if as many as needed have a place.
-func (t *backtracker) pod(i int, w *walk, placed int) (bool, error) {
+func (t *backtracker) pod(i int, w *sequence, placed int) (bool, error) {
 	if placed > t.most {
 		t.most, t.best = placed, slices.Clone(t.places)
 	}
@@ -113,7 +113,7 @@ const (
 )
 
 // others places a pod without each of the devices that it was given, in turn.
-func (t *backtracker) others(try attempt, w *walk, given []*resourceapi.ResourceClaim, withheld []resourceapi.DeviceRequestAllocationResult) (bool, error) {
+func (t *backtracker) others(try attempt, w *sequence, given []*resourceapi.ResourceClaim, withheld []resourceapi.DeviceRequestAllocationResult) (bool, error) {
 	if len(withheld) == mostWithheld {
 		return false, nil
 	}
@@ -137,9 +137,9 @@ func (t *backtracker) others(try attempt, w *walk, given []*resourceapi.Resource
 
 // place puts a pod on a node if it fits without the withheld devices, and then the pods after it. It returns
 // the pod's claims.
-func (t *backtracker) place(try attempt, w *walk, withheld []resourceapi.DeviceRequestAllocationResult) (claims []*resourceapi.ResourceClaim, done bool, err error) {
+func (t *backtracker) place(try attempt, w *sequence, withheld []resourceapi.DeviceRequestAllocationResult) (claims []*resourceapi.ResourceClaim, done bool, err error) {
 	t.spent += attemptCost
-	next := &walk{asker: t.asker, state: w.state, podsOn: slices.Clone(w.podsOn), reach: maps.Clone(w.reach)}
+	next := &sequence{asker: t.asker, state: w.state, podsOn: slices.Clone(w.podsOn), reach: maps.Clone(w.reach)}
 	next.podsOn[try.node] = slices.Clip(next.podsOn[try.node])
 	if len(withheld) > 0 {
 		next.searchState = withheldFrom(w.state, withheld)

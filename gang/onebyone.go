@@ -20,7 +20,7 @@ import (
 
 // oneByOne places one pod after the other, each on the first node that takes it.
 func (a *asker) oneByOne() (*Result, error) {
-	w := &walk{asker: a, state: a.State, podsOn: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
+	w := &sequence{asker: a, state: a.State, podsOn: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
 	places, start := a.unplaced(), make([]int, len(a.kinds))
 	placed := 0
 	for i := range a.Pods {
@@ -70,8 +70,8 @@ func (a *asker) kindOf(pod int) int {
 	return -1
 }
 
-// walk places pods one after the other, and keeps the state after each.
-type walk struct {
+// sequence places pods one after the other, and keeps the state after each.
+type sequence struct {
 	*asker
 	state *pools.State
 	// searchState is a state with more devices in use, for the search only. Nil means state.
@@ -82,7 +82,7 @@ type walk struct {
 }
 
 // place puts a pod on a node if it fits, and returns the claims that were allocated for it.
-func (w *walk) place(pod, node int) ([]*resourceapi.ResourceClaim, bool, error) {
+func (w *sequence) place(pod, node int) ([]*resourceapi.ResourceClaim, bool, error) {
 	v := w.variant(pod, node)
 	if v < 0 || !w.Room(node, append(w.podsOn[node], pod)) {
 		return nil, false, nil
@@ -95,7 +95,7 @@ func (w *walk) place(pod, node int) ([]*resourceapi.ResourceClaim, bool, error) 
 }
 
 // placeClaims puts a pod with these claims on a node. The key identifies their problem, see problem.
-func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.ResourceClaim, chosen choice) ([]*resourceapi.ResourceClaim, bool, error) {
+func (w *sequence) placeClaims(pod, node int, key string, claims []*resourceapi.ResourceClaim, chosen choice) ([]*resourceapi.ResourceClaim, bool, error) {
 	var open, asked []*resourceapi.ResourceClaim
 	for i, pinned := range chosen.pin(claims) {
 		reach, allocated := w.reach[keyOf(pinned)]
@@ -124,7 +124,7 @@ func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.Reso
 }
 
 // take assumes the results for the claims.
-func (w *walk) take(claims []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) ([]*resourceapi.ResourceClaim, error) {
+func (w *sequence) take(claims []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) ([]*resourceapi.ResourceClaim, error) {
 	made := make([]*resourceapi.ResourceClaim, len(claims))
 	for i, claim := range claims {
 		copied := *claim
@@ -177,9 +177,9 @@ func keyOf(claim *resourceapi.ResourceClaim) claimKey {
 	return claimKey{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// tied reports whether devices of different nodes affect each other: several nodes may reach a device, or
+// nodesShareDevices reports whether devices of different nodes affect each other: several nodes may reach a device, or
 // devices of different nodes draw on common counters.
-func tied(state *pools.State, nodes []*corev1.Node) bool {
+func nodesShareDevices(state *pools.State, nodes []*corev1.Node) bool {
 	if len(nodes) < 2 {
 		return false
 	}

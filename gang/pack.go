@@ -25,7 +25,7 @@ func (p *planner) ask(l *load) (allocator.Verdict, error) {
 	// Units of one kind are interchangeable, so the first ones stand for all.
 	units, pods, used := make([]int, len(l.items)), make([]int, 0, len(l.items)), make([]int, len(p.kinds))
 	items := slices.Clone(l.items)
-	slices.SortStableFunc(items, func(x, y item) int { return p.afterOthers(x.kind, y.kind) })
+	slices.SortStableFunc(items, func(x, y item) int { return p.compareByAdmin(x.kind, y.kind) })
 	for i, it := range items {
 		units[i] = p.kinds[it.kind].units[used[it.kind]]
 		used[it.kind]++

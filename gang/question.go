@@ -158,7 +158,7 @@ func (q Question) Within(nodes []int) Question {
 // ask answers a question without constraints across pods.
 func ask(ctx context.Context, q Question) (*Result, error) {
 	a := &asker{Question: q, context: ctx, problems: make(map[string]*allocator.Problem)}
-	a.group()
+	a.divide()
 	if !q.Together {
 		r, err := a.oneByOne()
 		if err != nil || r.Verdict == allocator.Satisfiable || q.OneByOne {

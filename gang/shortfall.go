@@ -342,10 +342,10 @@ func (s *Shortfall) Sentences(pod, node func(int) string) []string {
 		for i, p := range r.Pods {
 			names[i] = pod(p)
 		}
-		rivals = append(rivals, "with "+some(names)+" for "+r.what()+" on node "+node(r.Node))
+		rivals = append(rivals, "with "+joinFew(names)+" for "+r.what()+" on node "+node(r.Node))
 	}
 	if len(rivals) > 0 {
-		list = append(list, pod(s.Pod)+" competes "+some(rivals))
+		list = append(list, pod(s.Pod)+" competes "+joinFew(rivals))
 	}
 	for _, c := range s.Changes {
 		changes = append(changes, c.text(node))
@@ -356,8 +356,8 @@ func (s *Shortfall) Sentences(pod, node func(int) string) []string {
 	return list
 }
 
-// some joins the first names of a list, and counts the others.
-func some(list []string) string {
+// joinFew joins the first names of a list, and counts the others.
+func joinFew(list []string) string {
 	text := strings.Join(list[:min(len(list), mostNamed)], ", ")
 	if more := len(list) - mostNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

@@ -55,7 +55,7 @@ func (a *asker) together() (*Result, error) {
 	for n := range p.loads {
 		p.loads[n] = &load{node: n, fits: allocator.Satisfiable}
 	}
-	inexact := tied(a.State, a.Nodes) || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.admin }) || a.Min < len(a.Pods) && len(a.units) < len(a.Pods)
+	inexact := nodesShareDevices(a.State, a.Nodes) || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.admin }) || a.Min < len(a.Pods) && len(a.units) < len(a.Pods)
 	places, err := p.plan()
 	if err != nil {
 		return nil, err
@@ -104,33 +104,33 @@ func (p *planner) plan() ([]Place, error) {
 		for u := range target {
 			target[u] = true
 		}
-	} else if witness, err = p.some(rest, target); err != nil {
+	} else if witness, err = p.chooseUnits(rest, target); err != nil {
 		return nil, err
 	}
 	chosen, err := p.prefer(target, rest, witness)
 	if err != nil {
 		return nil, err
 	}
-	return p.settle(chosen)
+	return p.allocate(chosen)
 }
 
-// some marks the units that have room together, found greedily. If these are too few, it looks for any set that
+// chooseUnits marks the units that have room together, found greedily. If these are too few, it looks for any set that
 // is large enough. rest becomes the number of units of each kind.
-func (p *planner) some(rest []int, target []bool) ([][]int, error) {
+func (p *planner) chooseUnits(rest []int, target []bool) ([][]int, error) {
 	clear(rest)
-	witness, err := p.more(rest, nil)
+	witness, err := p.addUnits(rest, nil)
 	if err != nil {
 		return nil, err
 	}
 	if p.pods(rest) < p.Min { // an early unit may exclude several later ones
 		enough := make([]int, len(rest))
-		found, err := p.enough(enough, 0)
+		found, err := p.reachMin(enough, 0)
 		if err != nil {
 			return nil, err
 		}
 		if found != nil {
 			copy(rest, enough)
-			if witness, err = p.more(rest, found); err != nil {
+			if witness, err = p.addUnits(rest, found); err != nil {
 				return nil, err
 			}
 		}
@@ -143,8 +143,8 @@ func (p *planner) some(rest []int, target []bool) ([][]int, error) {
 	return witness, nil
 }
 
-// more adds units in order as long as there is room.
-func (p *planner) more(rest []int, witness [][]int) ([][]int, error) {
+// addUnits adds units in order as long as there is room.
+func (p *planner) addUnits(rest []int, witness [][]int) ([][]int, error) {
 	seen, full := make([]int, len(rest)), make([]bool, len(rest))
 	for u := range p.units {
 		k := p.units[u].kind
@@ -166,9 +166,9 @@ func (p *planner) more(rest []int, witness [][]int) ([][]int, error) {
 	return witness, nil
 }
 
-// enough looks for numbers of units, from kind k on, that reach Min and have room. It takes no more units than
+// reachMin looks for numbers of units, from kind k on, that reach Min and have room. It takes no more units than
 // necessary.
-func (p *planner) enough(rest []int, k int) ([][]int, error) {
+func (p *planner) reachMin(rest []int, k int) ([][]int, error) {
 	if p.pods(rest) >= p.Min {
 		return p.pack(p.loads, rest)
 	}
@@ -181,7 +181,7 @@ func (p *planner) enough(rest []int, k int) ([][]int, error) {
 		rest[k]++
 	}
 	for {
-		if found, err := p.enough(rest, k+1); found != nil || err != nil {
+		if found, err := p.reachMin(rest, k+1); found != nil || err != nil {
 			return found, err
 		}
 		if rest[k] == 0 {
@@ -224,7 +224,7 @@ func (p *planner) prefer(target []bool, rest []int, witness [][]int) ([]placed, 
 		if found.node < 0 { // not decided within the budget
 			found.node = slices.IndexFunc(witness, func(counts []int) bool { return counts != nil && counts[k] > 0 })
 			found.choice, next = open, witness
-			next[found.node] = without(witness[found.node], k)
+			next[found.node] = oneLess(witness[found.node], k)
 		} else {
 			last[k] = found
 		}
@@ -264,7 +264,7 @@ func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (place
 				return none, nil, nil
 			}
 			if witness[n] != nil && witness[n][k] > 0 {
-				left := without(witness[n], k)
+				left := oneLess(witness[n], k)
 				fits, err := p.fits(after.plus(left))
 				if err != nil {
 					return none, nil, err
@@ -321,8 +321,8 @@ func (p *planner) difference(before, after *load, rest []int) (string, error) {
 	return string(key), nil
 }
 
-// without returns counts with one less of a kind.
-func without(counts []int, k int) []int {
+// oneLess returns counts with one less of a kind.
+func oneLess(counts []int, k int) []int {
 	left := slices.Clone(counts)
 	left[k]--
 	return left
@@ -336,11 +336,11 @@ func (l *load) plus(counts []int) *load {
 	return l
 }
 
-// settle allocates node by node; the first node takes devices that several nodes can reach. If the units of a
+// allocate allocates node by node; the first node takes devices that several nodes can reach. If the units of a
 // node have no devices, none of them is placed.
-func (p *planner) settle(chosen []placed) ([]Place, error) {
+func (p *planner) allocate(chosen []placed) ([]Place, error) {
 	places := p.unplaced()
-	w := &walk{asker: p.asker, state: p.State, podsOn: make([][]int, len(p.Nodes)), reach: make(map[claimKey]*selector)}
+	w := &sequence{asker: p.asker, state: p.State, podsOn: make([][]int, len(p.Nodes)), reach: make(map[claimKey]*selector)}
 	of := make([][]int, len(p.Nodes))
 	for u := range chosen {
 		if n := chosen[u].node; n >= 0 {
@@ -351,7 +351,7 @@ func (p *planner) settle(chosen []placed) ([]Place, error) {
 		if len(units) == 0 {
 			continue
 		}
-		slices.SortStableFunc(units, func(u, v int) int { return p.afterOthers(p.units[u].kind, p.units[v].kind) })
+		slices.SortStableFunc(units, func(u, v int) int { return p.compareByAdmin(p.units[u].kind, p.units[v].kind) })
 		items := make([]item, len(units))
 		for i, u := range units {
 			items[i] = p.item(p.units[u].kind, chosen[u].choice)
@@ -370,7 +370,7 @@ func (p *planner) settle(chosen []placed) ([]Place, error) {
 			if !fits {
 				continue
 			}
-			if made, err = w.take(p.original(n, units), found.Results()); err != nil {
+			if made, err = w.take(p.claimsWithAlternatives(n, units), found.Results()); err != nil {
 				return nil, err
 			}
 		}
@@ -387,8 +387,8 @@ func (p *planner) settle(chosen []placed) ([]Place, error) {
 	return places, nil
 }
 
-// original returns the claims of units on a node, with all alternatives.
-func (p *planner) original(node int, units []int) []*resourceapi.ResourceClaim {
+// claimsWithAlternatives returns the claims of units on a node, with all alternatives.
+func (p *planner) claimsWithAlternatives(node int, units []int) []*resourceapi.ResourceClaim {
 	var list []*resourceapi.ResourceClaim
 	for _, u := range units {
 		claims, _, _ := p.unitOn(u, node, nil)

@@ -20,8 +20,8 @@ const mostChoices = 64
 // allocator.
 type choice []int
 
-// group divides the pods into units, and the units into kinds.
-func (a *asker) group() {
+// divide divides the pods into units, and the units into kinds.
+func (a *asker) divide() {
 	unitOf, first := make([]int, len(a.Pods)), make(map[claimKey]int)
 	root := func(pod int) int {
 		for unitOf[pod] != pod {
@@ -58,7 +58,7 @@ func (a *asker) group() {
 		at, known := kinds[first]
 		if !known || first == "" || len(a.units[u].pods) > 1 {
 			at = len(a.kinds)
-			a.kinds = append(a.kinds, kind{choices: a.choices(a.units[u].pods), admin: a.administer(a.units[u].pods)})
+			a.kinds = append(a.kinds, kind{choices: a.choices(a.units[u].pods), admin: a.asksForAdmin(a.units[u].pods)})
 			if len(a.units[u].pods) == 1 {
 				kinds[first] = at
 			}
@@ -68,23 +68,23 @@ func (a *asker) group() {
 	}
 }
 
-// administer reports whether pods ask for admin access.
-func (a *asker) administer(pods []int) bool {
+// asksForAdmin reports whether pods ask for admin access.
+func (a *asker) asksForAdmin(pods []int) bool {
 	return slices.ContainsFunc(pods, func(pod int) bool {
-		return slices.ContainsFunc(a.Pods[pod].Variants, func(claims []*resourceapi.ResourceClaim) bool { return slices.ContainsFunc(claims, administers) })
+		return slices.ContainsFunc(a.Pods[pod].Variants, func(claims []*resourceapi.ResourceClaim) bool { return slices.ContainsFunc(claims, claimAsksForAdmin) })
 	})
 }
 
-// administers reports whether a claim asks for admin access.
-func administers(claim *resourceapi.ResourceClaim) bool {
+// claimAsksForAdmin reports whether a claim asks for admin access.
+func claimAsksForAdmin(claim *resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
 		return r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false)
 	})
 }
 
-// afterOthers sorts kinds with admin access behind the others. In one problem, claims with admin access would
+// compareByAdmin sorts kinds with admin access behind the others. In one problem, claims with admin access would
 // otherwise exclude later ones from their devices.
-func (a *asker) afterOthers(x, y int) int {
+func (a *asker) compareByAdmin(x, y int) int {
 	switch {
 	case a.kinds[x].admin == a.kinds[y].admin:
 		return 0
@@ -174,16 +174,16 @@ func (c choice) pin(claims []*resourceapi.ResourceClaim) []*resourceapi.Resource
 			if pinned[i] == claim {
 				pinned[i] = claim.DeepCopy()
 			}
-			only(&pinned[i].Spec.Devices, r, c[0])
+			keepAlternative(&pinned[i].Spec.Devices, r, c[0])
 			c = c[1:]
 		}
 	}
 	return pinned
 }
 
-// only removes all alternatives of a request except one. Constraints and configurations that only cover removed
+// keepAlternative removes all alternatives of a request except one. Constraints and configurations that only cover removed
 // ones are removed, too.
-func only(d *resourceapi.DeviceClaim, request, chosen int) {
+func keepAlternative(d *resourceapi.DeviceClaim, request, chosen int) {
 	r := &d.Requests[request]
 	gone := func(name string) bool {
 		parent, alternative, is := strings.Cut(name, "/")

@@ -88,7 +88,7 @@ func (m *Memory) Recall(p *claims.Compiled, id uint32, deterministic bool) *Reca
 
 func (m *Memory) join(p *claims.Compiled, deterministic bool) *Recall {
 	joined := &Recall{Compiled: p, memory: m}
-	if m.bounds.Off || !deterministic || p.Particular() {
+	if m.bounds.Off || !deterministic || p.IdentifiesDevices() {
 		return joined
 	}
 	key := memo.NewKey()

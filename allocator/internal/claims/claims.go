@@ -161,9 +161,9 @@ func (c Constraint) Compared(value shape.Attribute) []shape.Value {
 	return []shape.Value{}
 }
 
-// Particular reports whether the answer depends on more than what equivalent nodes have in common: on devices
+// IdentifiesDevices reports whether the answer depends on more than what equivalent nodes have in common: on devices
 // of allocated claims, which are identified by name, or on capacities of devices that are not shareable.
-func (p *Compiled) Particular() bool {
+func (p *Compiled) IdentifiesDevices() bool {
 	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 || c.Capacity }) ||
 		slices.ContainsFunc(p.Alternatives, func(alt *Alternative) bool { return len(alt.Totals) > 0 })
 }

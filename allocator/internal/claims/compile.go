@@ -73,14 +73,14 @@ type compiler struct {
 	// filters are positions in Compiled.Filters, by the key of their terms.
 	filters map[string]int
 	key     memo.Key // scratch buffer
-	// more is the extension of the current claim.
-	more extension.Claim
+	// extension is the extension of the current claim.
+	extension extension.Claim
 }
 
 func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more extension.Claim) error {
 	compiled := &c.problem.Claims[index]
 	compiled.Object = object
-	c.more = more
+	c.extension = more
 	first := len(c.problem.Requests)
 	for i := range object.Spec.Devices.Requests {
 		asked := &object.Spec.Devices.Requests[i]
@@ -127,7 +127,7 @@ func exactly(sub *resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest 
 // alternatives completes an alternative that has claim, request and name. The alternative is added once, or
 // once for each number of devices that it may have.
 func (c *compiler) alternatives(alt *Alternative, asked *resourceapi.ExactDeviceRequest) error {
-	more := c.more.Requests[alt.Name]
+	more := c.extension.Requests[alt.Name]
 	if err := c.complete(alt, asked, more); err != nil {
 		return err
 	}

@@ -102,21 +102,21 @@ func (c *compiler) extend(x *Extended) error {
 		}
 	}
 	for claim, more := range x.Claims {
-		if err := c.each(claim, "match of capacities", "matches of capacities", len(more.MatchCapacities), func(i int) error {
+		if err := c.eachUpTo(claim, "match of capacities", "matches of capacities", len(more.MatchCapacities), func(i int) error {
 			return c.matchCapacity(claim, i, more.MatchCapacities[i])
 		}); err != nil {
 			return err
 		}
 	}
 	for claim, more := range x.Claims {
-		if err := c.each(claim, "limit of distinct values", "limits of distinct values", len(more.MaxDistinct), func(i int) error {
+		if err := c.eachUpTo(claim, "limit of distinct values", "limits of distinct values", len(more.MaxDistinct), func(i int) error {
 			return c.limit(claim, i, more.MaxDistinct[i])
 		}); err != nil {
 			return err
 		}
 	}
 	for claim, more := range x.Claims {
-		if err := c.each(claim, "preference", "preferences", len(more.Preferred), func(i int) error {
+		if err := c.eachUpTo(claim, "preference", "preferences", len(more.Preferred), func(i int) error {
 			return c.prefer(x, claim, i, more.Preferred[i])
 		}); err != nil {
 			return err
@@ -125,8 +125,8 @@ func (c *compiler) extend(x *Extended) error {
 	return nil
 }
 
-// each adds the constraints of one kind of a claim, up to a limit.
-func (c *compiler) each(claim int, one, all string, n int, add func(i int) error) error {
+// eachUpTo adds the constraints of one kind of a claim, up to a limit.
+func (c *compiler) eachUpTo(claim int, one, all string, n int, add func(i int) error) error {
 	if n > extension.MatchesMaxSize {
 		return fmt.Errorf("claim %s: extension: %d %s, a claim has at most %d", c.problem.Claims[claim].Ref(), n, all, extension.MatchesMaxSize)
 	}
