@@ -170,7 +170,7 @@ func TestStateMustFitTheFeatures(t *testing.T) {
 	}
 }
 
-// What Feasible finds has the results of Allocate, too. They belong to the caller, and shares are new ones each time.
+// Results of Feasible are those of Allocate. They belong to the caller, with new share IDs in each call.
 func TestFeasibleHasResults(t *testing.T) {
 	var ids int
 	options := allocator.Options{Features: allocator.AllFeatures(), ShareID: func() types.UID {
@@ -270,7 +270,7 @@ func TestLargeQuantitiesAreDifferent(t *testing.T) {
 	}
 }
 
-// What an allocator remembers does not depend on what becomes of a claim later.
+// The memory of an allocator does not depend on later changes of a claim object.
 func TestClaimsMayChangeAfterwards(t *testing.T) {
 	ledger := clusterOf(shared(gpus("node-a", 2, "H100")))
 	a := allocator.New(allocator.Options{Features: allocator.AllFeatures()})

@@ -57,7 +57,7 @@ func TestDeviceErrorsNameDeviceAndSelector(t *testing.T) {
 	}
 }
 
-// What Evaluate tells of a search is what Allocate tells.
+// Evaluate and Allocate return the same Stats.
 func TestEvaluationHasStats(t *testing.T) {
 	problem, state := compile(allocator.Options{}, claim("c", 2)), clusterOf(gpus("a", 2, "H100")).State()
 	nodes := []*corev1.Node{node("a")}
@@ -100,7 +100,7 @@ func TestIdleAnswersDoNotServeOtherUsages(t *testing.T) {
 	}
 }
 
-// Of several classes, an explanation tells of the one that comes closest to having a device.
+// With several classes, the explanation is about the one that comes closest to having a device.
 func TestExplanationOfTheClosestClass(t *testing.T) {
 	other := gpuClass.DeepCopy()
 	other.Name, other.Spec.Selectors[0].CEL.Expression = "other", `device.driver == "other.example.com"`

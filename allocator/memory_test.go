@@ -108,7 +108,7 @@ func TestMemoryChangesNothing(t *testing.T) {
 	}
 }
 
-// What is preferred for the sake of topology takes no other alternative. What a claim prefers does.
+// A topology preference of the allocator changes no alternative. A preference of a claim does.
 func TestMemoryTellsPreferencesApart(t *testing.T) {
 	state := clusterOf(valuesOf(rooted(gpus("here", 4, "H100"), "x"), "half", "a", "b", "b", "b")).State()
 	half := resourceapi.FullyQualifiedName("gpu.example.com/half")

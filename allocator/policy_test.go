@@ -291,7 +291,7 @@ func TestPoliciesAgreeWithSorting(t *testing.T) {
 	}
 }
 
-// What fits equally does so however it is computed: two thirds and one third come to as much as two halves.
+// Equal values of Fit are equal however they are computed: two thirds and one third are as much as two halves.
 func TestEqualFits(t *testing.T) {
 	s := &ratedCase{total: 1, claims: 1, devices: []*ratedDevice{{name: "halves", cores: 4, memory: 2, numa: -1}, {name: "thirds", cores: 3, memory: 3, numa: -1}}}
 	s.requests = []ratedRequest{{name: "r0", options: []ratedOption{{count: 1, cores: 2, memory: 1}}}}
@@ -304,8 +304,7 @@ func TestEqualFits(t *testing.T) {
 	}
 }
 
-// What is in use to the same part is so however large the numbers are: a third is a third where numbers are too large to
-// be exact.
+// Equal fractions in use are equal for large numbers, too, such as a third of a number that cannot be exact.
 func TestEqualParts(t *testing.T) {
 	third := func(name string, memory int64) *ratedDevice {
 		return &ratedDevice{name: name, memory: 3 * memory, taken: memory, shareable: true, shares: true, numa: -1}

@@ -129,7 +129,7 @@ func TestPreferenceThatHoldsCostsNothing(t *testing.T) {
 	}
 }
 
-// What is missed says which match, and of which requests.
+// A missed preference names the attribute and the requests.
 func TestMissed(t *testing.T) {
 	state := clusterOf(unique(gpus("here", 4, "x"))).State()
 	problem, err := preferring(allocator.Options{}, claim("c", 1, 2),
@@ -250,7 +250,7 @@ func TestPreferencesThatAreWrong(t *testing.T) {
 	}
 }
 
-// Of several names that the claim does not have, the same one is named each time.
+// If a claim lacks several names, the same one is named each time.
 func TestUnknownNamesAreRefusedInOrder(t *testing.T) {
 	asked := extension.Claim{Requests: make(map[string]extension.Request)}
 	for _, name := range []string{"r0", "y", "z", "x", "w"} {

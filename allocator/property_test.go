@@ -138,7 +138,7 @@ func TestFewerConstraintsKeepClaimsSatisfiable(t *testing.T) {
 // source reads what is in use from a state.
 type source struct{ *cluster.State }
 
-// What explanations share between nodes that are alike, each would find out by itself.
+// Equivalent nodes share parts of their explanations. The result is that of explaining each node by itself.
 func TestExplanationsShareTheirCores(t *testing.T) {
 	for name, stateOf := range map[string]func(*pools.Ledger) *pools.State{
 		"kept": (*pools.Ledger).State,

@@ -64,7 +64,7 @@ func TestNotEquivalentByComputedValues(t *testing.T) {
 		valuesOf(gpus("a", 2, "H100"), "root", "x", "x"), valuesOf(gpus("b", 2, "H100"), "root", "x", "y"))
 }
 
-// What one selector reads is not known, what another one reads is.
+// It is unknown what one selector reads, and known for another.
 func TestNotEquivalentByUnknownValues(t *testing.T) {
 	for _, exact := range []int{0, 1} {
 		c := claim("c", 1, 1)
@@ -103,7 +103,7 @@ func TestNotEquivalentForTheSecondClass(t *testing.T) {
 	}
 }
 
-// What a list has decides, not how long it is.
+// The values of a list decide, not its length.
 func TestNotEquivalentByLists(t *testing.T) {
 	lists := func(name string, first, second []int64) *resourceapi.ResourceSlice {
 		slice := gpus(name, 2, "H100")

@@ -126,7 +126,7 @@ func TestRepeatWithDevicesOfOneName(t *testing.T) {
 	}
 }
 
-// What cannot be asked is an error that says so, and the last of what comes.
+// An invalid question is yielded as an error, and as the last result.
 func TestRepeatOfWhatCannotBeAsked(t *testing.T) {
 	slice := gpus("here", 4, "x")
 	state := clusterOf(slice).State()

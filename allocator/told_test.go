@@ -50,8 +50,8 @@ func TestNodeSelectorOfSeveralPools(t *testing.T) {
 	}
 }
 
-// Of several classes that may serve a request, those count for its configuration of which it has a device, whatever other
-// requests have.
+// If several classes may serve a request, the configurations of those count of which it got a device,
+// whatever other requests got.
 func TestConfigurationOfClassesThatServe(t *testing.T) {
 	configured := func(name, model string) *resourceapi.DeviceClass {
 		class := gpuClass.DeepCopy()

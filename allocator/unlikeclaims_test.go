@@ -113,7 +113,7 @@ func matched(c *resourceapi.ResourceClaim, id string, requests ...string) *resou
 	return constrained(c, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/" + id)), Requests: requests})
 }
 
-// What several devices must have together is told apart, and which requests want what.
+// Claims with different constraints are not equivalent, nor are those that constrain other requests.
 func TestNotEquivalentClaims(t *testing.T) {
 	tolerant := func(counts ...int64) *resourceapi.ResourceClaim { return tolerating(claim("c", counts...), "soft") }
 	request := func(r extension.Request) pod {
@@ -155,7 +155,7 @@ func TestNotEquivalentClaims(t *testing.T) {
 	})
 }
 
-// What requests say of single devices is told apart.
+// Requests with different conditions for single devices are not equivalent.
 func TestNotEquivalentRequests(t *testing.T) {
 	tolerated := func(toleration resourceapi.DeviceToleration) pod {
 		return podOf(changed(models("T4"), func(e *resourceapi.ExactDeviceRequest) { e.Tolerations = []resourceapi.DeviceToleration{toleration} }))

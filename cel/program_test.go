@@ -227,8 +227,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// What other languages write for comparisons and logical operators is answered with what
-// expressions write.
+// For comparisons and logical operators of other languages, the error suggests those of CEL.
 func TestSyntaxHints(t *testing.T) {
 	for expression, want := range map[string]string{
 		`device.driver = "a"`:                         "(compare with ==)",

@@ -266,7 +266,7 @@ func TestDomainOfMostPods(t *testing.T) {
 	}
 }
 
-// Who wants to know what comes of one pod after the other is not told what comes of them together.
+// With OneByOne, the answer is that of placing one pod after the other, not of all together.
 func TestOneByOneIsNotTogether(t *testing.T) {
 	q := withPods(rails([]attribute{number(1), number(2)}), 2)
 	q.Pods[1].Kind = "choosing"
@@ -282,7 +282,7 @@ func TestOneByOneIsNotTogether(t *testing.T) {
 	}
 }
 
-// What the allocator did not decide on a node is no no.
+// If the allocator is undecided on a node, the answer is not a no.
 func TestUndecidedNode(t *testing.T) {
 	for _, oneByOne := range []bool{false, true} {
 		q := withPods(rails([]attribute{number(1), number(2), number(3)}), 1)

@@ -50,7 +50,7 @@ type decided struct {
 
 // possible reports whether all pods of a list have devices, those before with what was decided.
 //
-// What a pod has by admin access nobody else has, but for its other claims.
+// Admin access of a pod keeps its own other claims from a device, but no other pods.
 func (s *small) possible(u *use, pods []int, before map[int]decided) bool {
 	if len(pods) == 0 {
 		return true

@@ -119,7 +119,7 @@ func (s *small) checkChanges(t *testing.T, found *gang.Shortfall, seen map[strin
 	return nodes
 }
 
-// What a group lacks is so: with each change it starts, and each pod that is named has the place of another.
+// Each stated change makes the group start, and each named rival has the place of another pod.
 func TestShortfallLikeEnumeration(t *testing.T) {
 	seen := make(map[string]int)
 	for _, f := range []features{
@@ -233,8 +233,8 @@ func TestShortfallOfPodsBeyondTheLeast(t *testing.T) {
 	}
 }
 
-// What a pod shares with pods that keep their places it has already: three pods with a device in common and one of their own each, and three
-// devices.
+// A claim that a pod shares with placed pods is allocated already. Three pods have a device in common and one
+// of their own each, and there are three devices.
 func TestShortfallOfSharedClaims(t *testing.T) {
 	one := claim{requests: [][]alternative{{{0, 1}}}}
 	s := &small{
@@ -247,7 +247,7 @@ func TestShortfallOfSharedClaims(t *testing.T) {
 	}
 }
 
-// What a sentence says of rivals and changes in cases that enumeration does not tell apart.
+// Sentences about rivals and changes in cases that enumeration does not distinguish.
 func TestShortfallNames(t *testing.T) {
 	whole, part, double := claim{requests: [][]alternative{{{0, 1}}}}, claim{requests: [][]alternative{{{1, 1}}}}, claim{requests: [][]alternative{{{0, 2}}}}
 	admin := claim{requests: [][]alternative{{{0, 1}}}, admin: true}
@@ -302,7 +302,7 @@ func TestShortfallNames(t *testing.T) {
 	}
 }
 
-// Of several constraints, that one is named without which the group starts.
+// Among several constraints, the one is named without which the group starts.
 func TestShortfallNamesTheConstraint(t *testing.T) {
 	q := withPods(rails([]attribute{text("x")}, []attribute{text("y")}), 2)
 	q.Group.Constraints = []extension.GroupMatch{{MatchAttribute: rail, Requests: []string{"other"}}, {MatchAttribute: rail}}

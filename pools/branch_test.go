@@ -25,8 +25,8 @@ func bytesOf(call func()) uint64 {
 	return (after.TotalAlloc - before.TotalAlloc) / calls
 }
 
-// What a branch costs does not depend on how much is in use, and what is done to it only on
-// how much that is.
+// The cost of a branch does not depend on how much is in use. The cost of changes depends only on their
+// number.
 func TestBranchCostsWhatChanges(t *testing.T) {
 	for _, shares := range []int{10, 1000, 20_000} {
 		list := []*resourceapi.ResourceSlice{given.Slice("s", "network", given.Everywhere)}

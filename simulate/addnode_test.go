@@ -107,7 +107,7 @@ func TestAddNodeErrors(t *testing.T) {
 	}
 }
 
-// What was added is part of all questions about real nodes, in the State, too. It is gone with a Revert.
+// Added nodes take part in all questions about real nodes, in the State, too. Revert removes them.
 func TestAddedNodes(t *testing.T) {
 	state, err := simulate.Open(gpuCluster("a"), simulate.Options{Features: allocator.AllFeatures()})
 	if err != nil {
@@ -275,7 +275,7 @@ func TestAddedNodeHasItsClaims(t *testing.T) {
 	}
 }
 
-// What claims hold of a node stays with them while it is gone. It is in use again once the devices are there, on whichever node.
+// Claims keep their devices while the node is removed. These are in use again once they exist, on whichever node.
 func TestNodeAddedAgainHasItsClaims(t *testing.T) {
 	cluster := gpuCluster("a", "b")
 	cluster.Claims = []*resourceapi.ResourceClaim{{}, {}}

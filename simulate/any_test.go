@@ -18,8 +18,8 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// What an undecided node can be are the templates on which all its pods have a place if each template is
-// tried by itself, and what the pods have is what they have there.
+// An undecided node can be of those templates on which all its pods have a place if each template is tried by
+// itself. The pods have the devices that they have there.
 func TestAnyLikeEachByItself(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range sequences(t) {

@@ -18,7 +18,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// What Drainable says of each node is what draining it says.
+// Drainable returns for each node the result of draining it.
 func TestDrainableIsWhatDrainSays(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(80) {

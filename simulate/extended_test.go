@@ -21,7 +21,7 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// What claims ask for beyond resource.k8s.io/v1 is simulated as it is allocated step by step.
+// Extensions of claims are simulated as they are allocated step by step.
 func TestExtendedLikeStepByStep(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range sequences(t) {
@@ -168,7 +168,7 @@ func TestExtensionClasses(t *testing.T) {
 	}
 }
 
-// What is to match devices of an allocated claim does, unless these have admin access: of them nothing is known.
+// A constraint with devices of an allocated claim holds, unless these have admin access: then it is unknown.
 func TestLinkUnknown(t *testing.T) {
 	c := gpuCluster("a")
 	for d := range c.Slices[0].Spec.Devices {

@@ -471,7 +471,7 @@ func TestGangMemberWithoutDevices(t *testing.T) {
 	}
 }
 
-// That one pod fits on no node is a proof, which needs no look at several pods together.
+// If one pod fits on no node, a gang of it is proven not to fit. No search for pods together is needed.
 func TestGangOfOneIsProven(t *testing.T) {
 	cluster := gpuCluster("a", "b")
 	for _, template := range cluster.Templates { // pods whose claims match others of the pod are placed one by one only

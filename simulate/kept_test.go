@@ -48,8 +48,8 @@ func large(nodes, kinds int) (Cluster, []*corev1.Pod) {
 	return c, pods
 }
 
-// What is derived from objects that did not change is kept: what is read of slices, what is compiled,
-// what Options.NodeFit said, and what was searched.
+// Results that were derived from unchanged objects are kept: slices that were read, compiled claims, results
+// of Options.NodeFit, and searches.
 func TestUpdateKeeps(t *testing.T) {
 	RunUsual(t)
 	const nodes, kinds = 40, 3

@@ -361,7 +361,7 @@ func inCommon(list []simulate.InCommon) string {
 	return strings.Join(names, ", ")
 }
 
-// What is said of the domain that comes closest, and of nodes with as many pods as may be.
+// The text about the domain that comes closest, and about nodes with as many pods as allowed.
 func TestGangClosestInWords(t *testing.T) {
 	l := &levels{parts: &parts{}, demand: make([]int, 16), perNode: slices.Repeat([]int{1}, 16)}
 	for n := range 20 {

@@ -41,7 +41,7 @@ func RunUsual(t *testing.T) {
 	t.Cleanup(func() { usualMemory = before })
 }
 
-// What is over the bound on all nodes together is found out again, and the same.
+// Answers beyond the bound for all nodes are computed again, with the same result.
 func TestTotalMemory(t *testing.T) {
 	RunUsual(t)
 	const nodes, kinds, most = 30, 6, 40

@@ -18,7 +18,7 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// What is nil, or stands for nothing, is an error that says so.
+// A nil argument, or an empty one, is an error that says so.
 func TestMisuse(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})
 	for want, c := range map[string]simulate.Cluster{

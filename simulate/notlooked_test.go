@@ -13,8 +13,8 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// What kube-scheduler looks at of pods and the simulation does not is told of the pods that have it, whether they are
-// placed or not, and refused with an option.
+// NotLookedAt lists what kube-scheduler checks of pods and the simulation does not, for placed pods and
+// others. With an option, such pods are refused.
 func TestNotLookedAt(t *testing.T) {
 	for _, none := range []*simulate.Shape{nil, {}} {
 		if list := none.NotLookedAt(); len(list) > 0 {

@@ -163,7 +163,7 @@ func TestEvictFromNodeOfTemplate(t *testing.T) {
 	}
 }
 
-// What Evict and Put are given wrong is an error that names it, and nothing changed.
+// Wrong input of Evict and Put is an error that names it, and changes nothing.
 func TestEvictAndPutWrongInput(t *testing.T) {
 	state := open(t, gpuCluster("a", "b"), simulate.Options{})
 	sim := state.Sim()
@@ -425,7 +425,7 @@ func TestMergeEvictions(t *testing.T) {
 	}
 }
 
-// Where a pod is can be asked, by the same rules as who is evicted.
+// NodeOf identifies pods by the same rules as Evict.
 func TestNodeOf(t *testing.T) {
 	sim := open(t, gpuCluster("a", "b"), simulate.Options{}).Sim()
 	pods := gpuPods("three", 3)

@@ -77,7 +77,7 @@ func TestRoomTakesLikePut(t *testing.T) {
 	}
 }
 
-// What a node has left of other resources, and what pods need of it.
+// Room returns the free resources of a node, and what pods need of these.
 func TestRoomTellsResources(t *testing.T) {
 	state, _ := roomy(t)
 	pod := gpuPods("one", 1)[0]

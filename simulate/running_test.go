@@ -104,7 +104,7 @@ func TestPodsBeyondAShapeAreLikeItsOwn(t *testing.T) {
 	}
 }
 
-// What pods with extended resources lose counts as what pods with claims lose.
+// LeastWaste counts lost room for pods with extended resources as for pods with claims.
 func TestLeastWasteOfExtendedResources(t *testing.T) {
 	c := gpuCluster("even", "odd")
 	c.Classes[0].Spec.ExtendedResourceName = ptr.To(gpuResource)

@@ -78,7 +78,7 @@ func TestForksDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// What nobody asked before is found out by several goroutines at a time, and comes to the same.
+// Several goroutines ask the same new questions at the same time, and get equal answers.
 func TestFirstQuestionsAtOnce(t *testing.T) {
 	for range 10 {
 		c := gpuCluster("a", "b", "c")
@@ -133,7 +133,7 @@ func TestStateOfSimDoesNotChange(t *testing.T) {
 	}
 }
 
-// What the budget does not suffice for is undecided, not a no, in each of the calls.
+// If the budget does not suffice, each of the calls is undecided, and does not say no.
 func TestUndecidedIsNotNo(t *testing.T) {
 	simulate.RunUsual(t)
 	c := gpuCluster("a", "b")
@@ -152,7 +152,7 @@ func TestUndecidedIsNotNo(t *testing.T) {
 	}
 }
 
-// What would be undecided does not count on a node of which the CPU is used up before.
+// An undecided answer does not count on a node whose CPU is used up before.
 func TestUndecidedBeyondCPU(t *testing.T) {
 	c := gpuCluster()
 	node := nodeNamed("gpu")
@@ -178,7 +178,7 @@ func TestUndecidedBeyondCPU(t *testing.T) {
 	}
 }
 
-// What cannot be understood takes its pool or its claim away, and no other.
+// An invalid object only excludes its pool or its claim.
 func TestFaults(t *testing.T) {
 	selector := func(key string) *corev1.NodeSelector {
 		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{

@@ -286,7 +286,7 @@ func realNodes(*simulate.State) simulate.Nodes { return simulate.Real(nil) }
 
 func asItIs(*corev1.Pod) {}
 
-// What does not fit is told from what is not known to fit.
+// A proven no is distinguished from an unknown answer.
 func TestGangTogetherVerdicts(t *testing.T) {
 	c := twoParts().cluster()
 	undecided := func(state *simulate.State) simulate.Nodes {

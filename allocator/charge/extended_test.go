@@ -76,7 +76,7 @@ func TestKueueExtended(t *testing.T) {
 	}
 }
 
-// What the claim takes that is made for extended resources.
+// The claim that is created for extended resources is charged.
 func TestExtendedClaim(t *testing.T) {
 	cluster := clusterOf(gpu("a", "80Gi", "80Gi", nil), gpu("b", "40Gi", "40Gi", nil))
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asksFor("example.com/gpu", "1")}}}

@@ -204,7 +204,7 @@ func TestKueueMatches(t *testing.T) {
 	}
 }
 
-// Where classes have sources, requests with selectors get devices of the drivers of sources only.
+// If classes have sources, requests with selectors get only devices of their drivers.
 func TestKueueMatchesOfDrivers(t *testing.T) {
 	var slices []*resourceapi.ResourceSlice
 	for _, driver := range []string{"gpu.example.com", "nic.example.com"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// What is written into the annotation is read back, in words that people can read.
+// An annotation that was written is read back, and uses readable words.
 func TestAnnotation(t *testing.T) {
 	asked := extension.Claim{
 		Requests: map[string]extension.Request{"gpus": {
@@ -59,7 +59,7 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// What is not understood is an error that names the annotation.
+// An unknown field or value is an error that names the annotation.
 func TestAnnotationIsStrict(t *testing.T) {
 	for _, text := range []string{"", "x", `{"upTo": 1}`, `{} {}`, `{"requests": {"a": {"upTo": "1"}}}`, `{"preferred": [{"matchCapacity": "a"}]}`, `{"matchCapacities": ["a"]}`, `{"maxDistinct": [{"attribute": "a/b", "max": 1}]}`, `{"requests": {"a": {"totals": {"m": "1x"}}}}`} {
 		claim := &resourceapi.ResourceClaim{}

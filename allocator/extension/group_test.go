@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 )
 
-// What is wrong with the annotation of a PodGroup is said with the name of the field.
+// An error about the annotation of a PodGroup names the field.
 func TestGroupOf(t *testing.T) {
 	all := resourceapi.DeviceAllocationModeAll
 	claim := &resourceapi.ResourceClaim{}

@@ -43,8 +43,8 @@ pair/second -> gpu.example.com/node-1/gpu-1
 pair on node-1
 `
 
-// What ends the work for one node is an error of the node: the scheduler goes on with the
-// next one. It counts nodes by the text, which therefore names no node and no number.
+// An error that ends the search on one node is an error of that node: the scheduler continues with the next.
+// It counts nodes by the text, which therefore contains no node name and no number.
 func TestErrorsOfTheNode(t *testing.T) {
 	scenarios, err := alloctest.Parse("errors.txt", onThreeNodes)
 	if err != nil {

@@ -49,8 +49,8 @@ func manyPools(t *testing.T) *alloctest.Case {
 	return scenarios[0].Case
 }
 
-// Of a large state, what is in use of the first pools is looked up, then everything is read. Answers are those
-// for the devices that are in use when the allocator is made, whatever was in use before.
+// Of a large state, the usage of the first pools is looked up, then everything is read. The answers are for
+// the devices in use when the allocator is made, whatever was in use before.
 func TestLargeStatesThatChange(t *testing.T) {
 	c := manyPools(t)
 	random := rand.New(rand.NewPCG(1, 4))

@@ -10,7 +10,7 @@ import (
 	"github.com/dray-project/dray/simulate/mix"
 )
 
-// However early a search is given up, no plan costs less than its bound.
+// No plan costs less than its bound, however early the search is given up.
 func TestFindBoundHolds(t *testing.T) {
 	bounds := 0
 	for seed := range uint64(60) {
@@ -36,7 +36,7 @@ func TestFindBoundHolds(t *testing.T) {
 	}
 }
 
-// What is free on real nodes costs nothing: a bound that forgets what they can take is above the best plan.
+// Room on real nodes costs nothing: a bound that ignores it exceeds the best plan.
 func TestFindBoundWithRealNodes(t *testing.T) {
 	free := 0
 	for seed := uint64(1200); seed < 1600; seed++ {

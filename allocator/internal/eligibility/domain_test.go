@@ -163,7 +163,7 @@ func filterOf(e *Evaluator, terms Terms) (*Filter, error) {
 	return e.Filter(&terms, key.Bytes[:selection])
 }
 
-// What is known of the devices of a node is kept with them, unless nothing is to be.
+// Results for the devices of a node are cached with them, unless the memory is off.
 func TestDevicesAreKept(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
 	snapshot := cluster.Build(pool.Gates{PartitionableDevices: true}, []*resourceapi.ResourceSlice{variedSlice(node.Name)})

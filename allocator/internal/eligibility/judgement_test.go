@@ -65,7 +65,7 @@ func spelled(j *Judgement) string {
 	return text
 }
 
-// What is remembered of a shape is what an evaluator says that has seen no other.
+// The remembered judgement of a shape is that of an evaluator without memory.
 func TestJudgementsAreRemembered(t *testing.T) {
 	features := Features{ConsumableCapacity: true}
 	programs := cel.NewCache(8)

@@ -11,7 +11,7 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// What is in use of a pool is found on a node for each set of devices that it reaches.
+// The usage of a pool is found on a node for each set of devices that the node reaches.
 func TestFindInPool(t *testing.T) {
 	const devices = 7
 	for reached := range 1 << devices {

@@ -96,7 +96,7 @@ func (m *maker) differ(requests, domains int) {
 	}
 }
 
-// That equal claims and requests are given no earlier choice changes the steps, and not the result.
+// RuleEqual, which gives equal claims and requests no earlier choices, changes the steps, and not the result.
 func TestEqualClaimsChangeNothing(t *testing.T) {
 	var solve solver.Solver
 	found, none, fewer := 0, 0, 0

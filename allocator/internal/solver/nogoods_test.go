@@ -91,7 +91,7 @@ func (m *maker) addBins() (of []int) {
 	return of
 }
 
-// What the search remembers of its failures changes the steps, and not the result.
+// Nogoods change the steps, and not the result.
 func TestNogoodsChangeNothing(t *testing.T) {
 	var solve solver.Solver
 	found, none, fewer, most := 0, 0, 0, *cases

@@ -70,8 +70,8 @@ func TestValuesThatServeTooFewClaims(t *testing.T) {
 	}
 }
 
-// Of twelve units, twelve devices can be had that take one each. They come after so many that take three that not all choices
-// are tried.
+// Twelve units suffice for twelve devices that take one each. These come after so many devices that take
+// three that not all choices are tried.
 func TestManyPartitionsOfDevice(t *testing.T) {
 	p := wanting([]int{12}, nil, []solver.Domain{{Allowed: bitset.New(32).Complement()}})
 	for i := range 32 {

@@ -149,7 +149,7 @@ func TestPoolsOfANodeInEarlierSnapshots(t *testing.T) {
 	}
 }
 
-// What is known of the devices of a slice survives changes of other slices of the pool.
+// Shapes of the devices of a slice survive changes of other slices of the pool.
 func TestShapesLiveAsLongAsTheirSlice(t *testing.T) {
 	b := NewBuilder(everything)
 	slice := func(name string) *resourceapi.ResourceSlice {

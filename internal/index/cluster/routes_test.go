@@ -118,8 +118,8 @@ func reached(t *rapid.T, list objects, node *corev1.Node) string {
 	return "gpu.example.com/p:" + line
 }
 
-// However slices and devices choose nodes, a node reaches those that choose it, when it is asked about first, and
-// again after others.
+// A node reaches the slices and devices that select it, in whatever way. It does when asked first, and again
+// after others.
 func TestNodesReachWhatChoosesThem(t *testing.T) {
 	nodes := []*corev1.Node{
 		given.Node("n0", "zone", "a"), given.Node("n1", "zone", "b", "rack", "r1"), given.Node("n2"), given.Node("n3", "zone", "a", "rack", "r1"),

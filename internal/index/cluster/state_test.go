@@ -15,8 +15,7 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// What is in use of the pools of a snapshot is found out when the state comes to it, and not kept
-// longer than they are there.
+// The usage of a pool is computed when it is first read, and not kept longer than the pool exists.
 func TestRebaseComputesAhead(t *testing.T) {
 	b := NewBuilder(everything)
 	b.Set(given.Slice("s1", "p", given.Everywhere, given.Devices("a")))

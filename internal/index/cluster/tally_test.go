@@ -101,7 +101,7 @@ func TestPlacesOfOtherLists(t *testing.T) {
 	}
 }
 
-// Of many users, those who came last are remembered.
+// With many users, the latest are remembered.
 func TestTalliesAreBounded(t *testing.T) {
 	snapshot := Build(everything, manyPools("a", 2))
 	places, usage := snapshot.Places([]*corev1.Node{given.Node("a-0"), given.Node("a-1")}), NewState(snapshot)

@@ -60,7 +60,7 @@ func TestGroupsInUse(t *testing.T) {
 	}
 }
 
-// Where no device declares groups, none are kept.
+// Without devices that declare groups, no groups are stored.
 func TestNoGroups(t *testing.T) {
 	pool := Build(everything, objects{
 		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"), given.Device("a", given.Consumes("gpu-0", "1"))),

@@ -163,7 +163,7 @@ func checkDifferences(t *rapid.T, a, b Array[int]) {
 	skip(6 * chunkSize)
 }
 
-// What arrays share is not looked at.
+// Chunks that two arrays share are not compared.
 func TestDifferencesPassesOverSharedChunks(t *testing.T) {
 	var a Array[*int]
 	edit := a.Edit()

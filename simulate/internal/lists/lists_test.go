@@ -122,7 +122,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// Of objects with one name that is changed, the last one in the list counts.
+// If a changed name occurs several times in a list, the last object counts.
 func TestAfterOfTwice(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	touched := 0

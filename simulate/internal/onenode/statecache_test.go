@@ -35,7 +35,7 @@ func remembered(contents []*content, states map[*State]bool) (total int) {
 // usesOf has one device in use.
 func usesOf(device int) Uses { return Uses{{Device: int32(device), use: use{Wholes: 1}}} }
 
-// What the states of all contents remember together is counted, and never more than it may be.
+// The states and answers of all contents together never exceed Total.
 func TestTotalIsBounded(t *testing.T) {
 	const most = 300
 	r := rand.New(rand.NewPCG(1, 2))

@@ -65,7 +65,7 @@ func TestBagIsLikeCopies(t *testing.T) {
 	}
 }
 
-// What an edition has written once, it writes to without a copy.
+// An edition writes to its own copy without copying again.
 func TestBagIsCopiedOnce(t *testing.T) {
 	var bag Bag[int]
 	by := new(Edition)
