@@ -48,7 +48,7 @@ func roundTrip(t *testing.T, c *Case) string {
 	return text
 }
 
-// What the language has no words for is still written, as YAML.
+// Objects that the language cannot express are written as YAML.
 func TestFormatFallsBackToYAML(t *testing.T) {
 	node := &corev1.Node{}
 	node.Name = "node-1"

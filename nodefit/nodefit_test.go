@@ -81,7 +81,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// What a pod needs is what kube-scheduler adds up from spec and status, whether or not the status says the same as the spec.
+// A pod needs what kube-scheduler adds up from spec and status, whether or not these agree.
 func TestNeedsCountsWhatTheStatusSays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 29))
 	list := func() corev1.ResourceList {

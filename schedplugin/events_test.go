@@ -85,7 +85,7 @@ func object(claim *resourceapi.ResourceClaim) any {
 	return claim
 }
 
-// What a PodGroup asks of the devices of its pods may change, which is of interest where there are groups.
+// An update of the annotation of a PodGroup is registered as an event if the feature GenericWorkload is on.
 func TestGroupEvents(t *testing.T) {
 	if got := registered(t, gangWorld(t), fwk.PodGroup).Event.ActionType; got != fwk.Update {
 		t.Errorf("registered for %v of groups", got)

@@ -205,7 +205,7 @@ func TestSetAsideIsExplained(t *testing.T) {
 	}
 }
 
-// Where a plugin before this one rejected the pod, there is nothing to do, and nothing to say.
+// If a plugin before this one rejected the pod, PostFilter does nothing.
 func TestNoState(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 2), gpuClaim("wanted", 1)}})
 	a := w.attempt(podWith("p", "wanted"))

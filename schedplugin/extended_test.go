@@ -84,7 +84,7 @@ func TestExtendedResources(t *testing.T) {
 	}
 }
 
-// Where a device plugin provides the resources, there is nothing to allocate.
+// If a device plugin provides the resources, nothing is allocated.
 func TestDevicePluginsServe(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{plugged("a", 8), gpuClass(), gpus("a", 4), gpuClaim("other", 1)}})
 	w.writes()

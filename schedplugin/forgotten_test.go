@@ -387,7 +387,7 @@ func wakeups(t *testing.T, profiles string) map[string]int {
 	return counts
 }
 
-// What cures nothing does not wake a pod.
+// An event that cannot help does not requeue a pod.
 func TestNoNeedlessAttempts(t *testing.T) {
 	if counts := wakeups(t, dray); len(counts) > 0 {
 		t.Errorf("attempts after events that cure nothing: %v", counts)

@@ -163,7 +163,7 @@ type gangRun struct {
 	log   []string
 }
 
-// What may become of a pod after Reserve.
+// The possible fates of a pod after Reserve.
 var fates = []string{"bound", "not written", "given up later", "given up before"}
 
 // newGangRun does what the framework does for a group: it reserves for all pods, one after

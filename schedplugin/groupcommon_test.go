@@ -115,7 +115,7 @@ func TestGroupWithConstraintCountsOtherPods(t *testing.T) {
 	r.waitForRejection("member-1")
 }
 
-// What is wrong with the annotation is said by an Event and the condition of the group, and mending it wakes the group.
+// An error in the annotation is in an Event and in the condition of the group. Correcting it requeues the group.
 func TestGroupWithWrongConstraint(t *testing.T) {
 	r, pods := railRig(t, `{"constraints": [{"matchAttribute": "gpu.example.com/rail", "requests": ["gpo"]}]}`, 2, 2, railed("a", 0, 1, 1), roomy("a"))
 	r.run()
@@ -151,7 +151,7 @@ func TestGroupWithWrongConstraint(t *testing.T) {
 	}
 }
 
-// What another plugin says of a plan is learned, and the next plan has devices of one rail, too.
+// A refusal by another plugin limits the next plan, which has devices with one common value, too.
 func TestGroupWithConstraintIsPlannedAnew(t *testing.T) {
 	r, pods := railRig(t, `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, 2, 2,
 		railed("a", 0, 0, 1), railed("b", 2, 1), roomy("a"), roomy("b"))

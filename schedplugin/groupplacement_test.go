@@ -167,8 +167,8 @@ func (r *rig) conditionSays(want string) {
 	})
 }
 
-// That there is no plan is remembered with the devices that the attempt saw in use: those of claims in flight, too, since the same claim may
-// get others in the next attempt, and not those that came free since.
+// A state without a plan is remembered by the devices that the attempt saw in use. These include devices of
+// claims in flight, as a claim may get others in the next attempt, but not devices that came free since.
 func TestStateOfDevicesInUse(t *testing.T) {
 	w, pods := gangOf(t, []string{"mine"}, roomy("a"), gpus("a", 2), gpuClaim("mine", 2), gpuClaim("other", 1))
 	other, claims := w.claim("other"), w.plugin.dra.ResourceClaims()

@@ -90,9 +90,9 @@ func TestPreemptorWaits(t *testing.T) {
 	}
 }
 
-// Of the pods that were evicted for another one, some may be gone before the scheduler sees
-// that the last one is going. Their devices, which are about to come free, count on the node
-// that the other pod is nominated to: it does not need the pods on a second node.
+// Some victims of a pod may be gone before the scheduler sees that the last one is being deleted. Their
+// devices, which are about to come free, count on the nominated node: the pod needs no victims on a second
+// node.
 func TestPreemptionGoesOn(t *testing.T) {
 	last := withPriority(podWith("last", "of-last"), 1)
 	w := newWorld(t, setting{objects: []runtime.Object{

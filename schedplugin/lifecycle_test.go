@@ -68,7 +68,7 @@ func TestReservedDevicesAreInUse(t *testing.T) {
 	}
 }
 
-// What was reserved before and written meanwhile is neither forgotten nor counted twice.
+// An allocation that was reserved and then written is neither forgotten nor counted twice.
 func TestLedgerFollowsClaims(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{
 		node("a"), gpuClass(), gpus("a", 2), gpuClaim("one", 1), gpuClaim("two", 1), gpuClaim("three", 1),

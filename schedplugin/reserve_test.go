@@ -55,7 +55,7 @@ func TestReplacedClaimIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// What the devices of a pod take of its node is in its status after PreBind, and not any more after Unreserve.
+// PreBind writes into the pod's status what its devices take of the node, and Unreserve removes it.
 func TestUnreserveTakesBackWhatIsRecorded(t *testing.T) {
 	pod := podWith("p", "wanted")
 	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 1)), gpuClaim("wanted", 1), pod)

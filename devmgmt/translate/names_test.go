@@ -42,7 +42,7 @@ func TestLimitsOfLaterClaims(t *testing.T) {
 	}
 }
 
-// What v1 does not allow as a name is one for the allocator, and what claims compare of several drivers has one name.
+// A name that v1 does not allow gets an allowed one for the allocator. An attribute that claims compare across drivers gets one name.
 func TestNamesBeyondV1(t *testing.T) {
 	pool := func(driver, name string) *v1alpha1.DevicePool {
 		text := "0"

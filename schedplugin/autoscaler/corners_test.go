@@ -264,7 +264,7 @@ func TestExtendedClaimThatIsNamed(t *testing.T) {
 	}
 }
 
-// What was done before a fork that is committed is reverted with what is around it.
+// Changes in a fork that is committed are reverted with the fork around it.
 func TestRevertAfterCommit(t *testing.T) {
 	s := newSnapshot(t)
 	s.Fork()
@@ -283,7 +283,7 @@ func TestRevertAfterCommit(t *testing.T) {
 	}
 }
 
-// What a feature gate is about has no effect while the gate is off.
+// Objects that need a feature have no effect while its gate is off.
 func TestGates(t *testing.T) {
 	share := types.UID("share")
 	holder := newClaim("holder", nil, request("disk", 1))

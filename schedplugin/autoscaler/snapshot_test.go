@@ -24,7 +24,7 @@ func expectError(t *testing.T, err error, want string) {
 	}
 }
 
-// What cannot be done changes nothing, and says which object is in the way.
+// A change that fails changes nothing. The error names the object.
 func TestErrors(t *testing.T) {
 	snapshot := newSnapshot(t)
 	pod := newPod("pod")
@@ -258,7 +258,7 @@ func TestChangesOfManyClaims(t *testing.T) {
 	}
 }
 
-// What Walk visits is what there is, until it is told to stop.
+// Walk visits all objects, until it is told to stop.
 func TestWalk(t *testing.T) {
 	snapshot := newSnapshot(t)
 	var claims, published, classes int

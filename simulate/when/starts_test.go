@@ -288,7 +288,7 @@ func TestStartsAfter(t *testing.T) {
 	}
 }
 
-// What cannot be asked is an error.
+// An invalid question is an error.
 func TestStartsRefuses(t *testing.T) {
 	state, pods := running(t)
 	stranger, waits := gpuPod("two-0", 2), gpuPod("waits", 1)

@@ -535,7 +535,7 @@ func run(t *testing.T, folder, name string, arguments ...string) string {
 	return string(output)
 }
 
-// What cannot be released is refused with the reason.
+// A version or tree that cannot be released is refused with the reason.
 func TestRefusals(t *testing.T) {
 	for name, test := range map[string]struct {
 		release release

@@ -67,7 +67,7 @@ spec: {selector: {matchLabels: {app: predictor}}, template: `+strings.Replace(la
 	}
 }
 
-// What a live cluster has is simulated as what files have: of the namespace of the context, of all, or of a label.
+// A live cluster is simulated like files: the namespace of the context, all namespaces, or a label.
 func TestSimulateSelects(t *testing.T) {
 	supplied(t, "here")
 	supplied(t, "there")

@@ -155,7 +155,7 @@ func remove(list []string, one string) []string {
 	return rest
 }
 
-// Who is not known, or asks a server that is not the one of the certificate, is told so.
+// Unknown credentials, or a server with another certificate, are an error that says so.
 func TestCredentials(t *testing.T) {
 	stranger := kubeconfig(t, func(config *clientcmdapi.Config) {
 		for _, user := range config.AuthInfos {

@@ -83,7 +83,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What the linter complains of is said of the line in the Go file, and messages of others that no file has are an error.
+// Complaints of the linter name the line in the Go file. Listed messages that no file has are an error.
 func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	path, others := filepath.Join(folder, "p.go"), filepath.Join(folder, "others.txt")

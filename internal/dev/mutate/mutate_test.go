@@ -104,7 +104,7 @@ func mutate(t *testing.T, args ...string) (out string) {
 	return b.String()
 }
 
-// What is not caught is named, with what the tests would have to see, and what no test comes by.
+// Mutants that are not caught are listed with what a test would have to see, and those that no test reaches.
 func TestSurvivors(t *testing.T) {
 	dir := module(t, map[string]string{"program.go": program, "program_test.go": programTest})
 	out := mutate(t, "-C", dir, "-n", "1000", ".")
@@ -179,7 +179,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// What a run printed can be run again after the program has changed, also from a file with another name.
+// Mutants that a run printed can be run again after the program has changed, also from a file with another name.
 func TestAgain(t *testing.T) {
 	dir := module(t, map[string]string{"program.go": program})
 	var want []string
@@ -204,7 +204,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// Of mutants that look alike, the one is taken that was nearest.
+// Among mutants that look alike, the nearest is taken.
 func TestAgainNearest(t *testing.T) {
 	dir := module(t, map[string]string{"program.go": "package program\n\nvar n int\n\nfunc F() {\n\tn++\n}\n\nfunc G() {\n\tn++\n}\n"})
 	printed := filepath.Join(t.TempDir(), "printed")

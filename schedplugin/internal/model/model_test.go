@@ -211,8 +211,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// However claims come and go, and in whatever order that is reported, none is looked at for
-// longer than it takes the manager to get to know.
+// Claims come and go, and events arrive in any order. A claim is observed only until the manager has its
+// latest version.
 func TestForgetsClaims(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -380,7 +380,7 @@ func TestSeenObjectsAreBounded(t *testing.T) {
 	}
 }
 
-// What claims hold is followed when an object takes the place of another, whatever of the results differs.
+// Held devices are updated when an object replaces another one, whichever part of the results differs.
 func TestResultsThatDiffer(t *testing.T) {
 	first, second := types.UID("1"), types.UID("2")
 	for name, change := range map[string]func(result *resourceapi.DeviceRequestAllocationResult){

@@ -107,7 +107,7 @@ func compareWithout(t *testing.T, m *Model, id int, gone Gone, keep []*resourcea
 	}
 }
 
-// What is asked about does not grow with the claims that did not change.
+// The number of calls of Gone does not grow with the claims that did not change.
 func TestWithoutAsksOnce(t *testing.T) {
 	const claims = 1000
 	c := newCluster()

@@ -74,7 +74,7 @@ func list(amounts ...string) corev1.ResourceList {
 	return resources
 }
 
-// What a pod needs allocated depends on which of its extended resources a device plugin provides on a node.
+// The variant of a pod depends on which of its extended resources a device plugin provides on a node.
 func TestVariantsOfNodes(t *testing.T) {
 	pod := podWanting("p", list("cpu", "500m", "memory", "1k", "example.com/gpu", "2"))
 	special, extended, err := source.ExtendedClaim(pod)
@@ -189,7 +189,7 @@ func TestPodsThatAreAlike(t *testing.T) {
 	}
 }
 
-// What is said of a plan for too few pods: how many get devices, with what in common, and whether that is for sure.
+// The text about a plan for too few pods: how many get devices, with what in common, and whether that is proven.
 func TestOutlookOfPlan(t *testing.T) {
 	group := &schedulingapi.PodGroup{}
 	group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 4}

@@ -131,8 +131,8 @@ func (w *world) expect(what string, state *pools.State, want int) {
 	}
 }
 
-// What pods hold that preemption took off their nodes is free for a group, while the snapshot is being modified. Else a
-// pod that is not on its node is one of which the snapshot does not know yet.
+// While the snapshot is being modified, the claims of pods that preemption removed are free for a group.
+// Otherwise, a pod that is missing from its node is one that the snapshot does not have yet.
 func TestMissingPods(t *testing.T) {
 	w, modified := newWorld(t, 1), false
 	w.runs("low", 1, 0)

@@ -53,7 +53,7 @@ func TestPodsHelpedByUse(t *testing.T) {
 	}
 }
 
-// However a search was given up, the Event says that it is not decided.
+// For each way to give up a search, the Event says that it is not decided.
 func TestSummaryOfWhatIsNotDecided(t *testing.T) {
 	for reason, want := range map[string]string{
 		Undecided:   "It is not decided whether the pod gets its devices. The search is repeated with larger limits.\n1 node (a): " + Undecided,

@@ -108,7 +108,7 @@ func TestEventsAreCounted(t *testing.T) {
 	}
 }
 
-// What an Event says is of the same kind in whatever order nodes were asked, and however many groups of nodes have a reason.
+// The kind of an Event does not depend on the order of nodes, or on how many groups of nodes have a reason.
 func TestKindOfRefusals(t *testing.T) {
 	a, alsoA, b := &Refusal{Reason: "a", Nodes: []string{"n1"}}, &Refusal{Reason: "a", Nodes: []string{"n2"}}, &Refusal{Reason: "b", Nodes: []string{"n3"}}
 	want := kindOf([]*Refusal{a, b})
@@ -124,7 +124,7 @@ func TestKindOfRefusals(t *testing.T) {
 	}
 }
 
-// Of reasons that differ from node to node all the same, some are given, and one for the rest.
+// If reasons differ from node to node, a limited number is kept, and a general one for the rest.
 func TestReasonsHaveALimit(t *testing.T) {
 	book := NewNodeRefusals()
 	reasons := sets.New[string]()
@@ -136,7 +136,7 @@ func TestReasonsHaveALimit(t *testing.T) {
 	}
 }
 
-// However much there is to say, the last line of an Event says where it is explained.
+// The last line of an Event is the link to the explanations, however long the text is.
 func TestSummaryEndsWithGuide(t *testing.T) {
 	var refusals []*Refusal
 	for i := range 100 {

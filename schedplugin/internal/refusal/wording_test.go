@@ -9,7 +9,7 @@ import (
 	"github.com/dray-project/dray/allocator/explain"
 )
 
-// What hinders is one thing if there would be enough without it.
+// A single reason is given if there would be enough devices without it.
 func TestMainRejections(t *testing.T) {
 	rejected := func(reason explain.Reason, devices int) explain.Rejection {
 		return explain.Rejection{Reason: reason, Devices: devices}

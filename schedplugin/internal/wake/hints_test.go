@@ -448,7 +448,7 @@ func TestWrongObjects(t *testing.T) {
 	}
 }
 
-// What an attempt ended with says which events may cure it, of those that cure no other pod.
+// The ending of the last attempt decides which events may help a pod, for those events that help no other pod.
 func TestEventsThatCureSomeEndings(t *testing.T) {
 	other := claimOf("other")
 	reserved := allocated(other)

@@ -90,7 +90,7 @@ func TestGangs(t *testing.T) {
 	}
 }
 
-// What the devices of the pods of a group are to have in common is read from the PodGroup, and counts what pods of the group have.
+// The constraint of a PodGroup on the devices of its pods is read, and counts devices of running pods of the group.
 func TestGangsWithConstraint(t *testing.T) {
 	slice := func(node string, rails ...int) string {
 		text := fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {pods: 1}}}\n---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: %s}\nspec:\n  driver: gpu.example.com\n  nodeName: %s\n  pool: {name: %s, generation: 1, resourceSliceCount: 1}\n  devices:\n", node, node, node, node)

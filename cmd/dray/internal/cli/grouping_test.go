@@ -44,9 +44,8 @@ func (c *cause) figures() (figures []string, details string) {
 	return figures, details
 }
 
-// What is said of a uniform group of nodes is true of each of them: it is said, too, if the
-// node is the only one. Of another group, the figures are those of the node that it names, and values are
-// counted on as many nodes as have them.
+// A statement about a uniform group of nodes is true of each: it is the same if the node is the only one. Of
+// another group, figures are those of the named node, and values are counted on as many nodes as have them.
 func TestGroupsSayWhatIsTrueOfEachNode(t *testing.T) {
 	uniform, differing, summedUp := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {

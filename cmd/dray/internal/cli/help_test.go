@@ -230,7 +230,7 @@ func TestExplainHintsAtClaim(t *testing.T) {
 	}
 }
 
-// What v1beta1 has in a request itself is in exactly since then.
+// Fields of a request in v1beta1 are in exactly in later versions.
 func TestFieldsThatMoved(t *testing.T) {
 	const request = "{apiVersion: resource.k8s.io/%s, kind: ResourceClaim, metadata: {name: c}, spec: {devices: {requests: [{name: r, deviceClassName: g, count: 2}]}}}\n"
 	const hint = `unknown field "spec.devices.requests[0].deviceClassName": since v1beta2 it is exactly.deviceClassName of the request`

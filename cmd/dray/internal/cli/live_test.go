@@ -185,7 +185,7 @@ func TestRequestTimeout(t *testing.T) {
 	}
 }
 
-// Who has no kubeconfig is told so, and not only that nobody answers on this machine.
+// Without a kubeconfig, the error says so, and not only that no server answers on this machine.
 func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")

@@ -74,7 +74,7 @@ func answers(t *testing.T, command string, status int, text string) {
 	}
 }
 
-// What is wrong with flags and arguments is said in their words.
+// Errors about flags and arguments name them.
 func TestWrongUsage(t *testing.T) {
 	atRepository(t)
 	for command, want := range map[string]string{

@@ -30,7 +30,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// What has no translation is named by object and field, and is not as long as the input.
+// Objects that cannot be translated are named with the field. The message is shorter than the input.
 func TestConvertSaysWhatIsRefused(t *testing.T) {
 	var pool strings.Builder
 	pool.WriteString("apiVersion: devmgmtproto.k8s.io/v1alpha1\nkind: DevicePool\nmetadata: {name: gpus}\nspec:\n  driver: gpu.example.com\n  devices:\n")
@@ -89,7 +89,7 @@ metadata: {name: s}
 spec: {driver: gpu.example.com, nodeName: NODE, pool: {name: node-1, generation: 1, resourceSliceCount: 1}, devices: [{name: d}]}
 `
 
-// What is not looked at of a pod is said once, whether it is placed or not.
+// Aspects of a pod that are not looked at are printed once, whether it is placed or not.
 func TestNotLookedAtIsSaidOnce(t *testing.T) {
 	for node, status := range map[string]int{"node-1": 0, "another": 1} {
 		for _, command := range [][]string{{"explain", "p"}, {"allocate"}} {

@@ -88,7 +88,7 @@ func TestExplainPatch(t *testing.T) {
 	}
 }
 
-// What comes before is placed first, a template is changed instead of the claims made from it, and what no change helps is said.
+// Pods that come before are placed first. A template is changed instead of the claims made from it. If no change helps, the output says so.
 func TestExplainPatchOfPods(t *testing.T) {
 	atRepository(t)
 	patch, status := outputOf("", "dray", "explain", "pretrain-0", "-n", "training", "--patch", "-f", "examples/fleet-200")

@@ -57,7 +57,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// What of a folder is no file is skipped, with a warning. Nothing waits for a named pipe.
+// Entries of a folder that are no files are skipped with a warning. Nothing waits for a named pipe.
 func TestFolderWithOddFiles(t *testing.T) {
 	folder := t.TempDir()
 	node := []byte("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
@@ -237,7 +237,7 @@ func TestTimeoutOfSlowSelector(t *testing.T) {
 	}
 }
 
-// Who may read one namespace only gets an answer, and is told what is missing.
+// With rights for one namespace only, there is an answer, and it says what is missing.
 func TestLiveNamespaceOnly(t *testing.T) {
 	atRepository(t)
 	server, kubeconfig := serve(t, "examples/prioritized-fallback")
@@ -251,7 +251,7 @@ func TestLiveNamespaceOnly(t *testing.T) {
 	}
 }
 
-// Of a cluster, the namespace of the context is meant; -A means all.
+// The namespace of the context is read from a cluster; -A reads all.
 func TestLiveSelection(t *testing.T) {
 	atRepository(t)
 	_, kubeconfig := serve(t, "examples/prioritized-fallback") // whose pods are in llm

@@ -89,7 +89,7 @@ func (i *interrupting) Write(content []byte) (int, error) {
 	return n, err
 }
 
-// What is found out is printed at once, not when all is known.
+// Results are printed as they are found, not all at the end.
 func TestExplainsAtOnce(t *testing.T) {
 	manifest := "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\n{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: g}}\n"
 	for i := range 5 {

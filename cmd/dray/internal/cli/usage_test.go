@@ -223,7 +223,7 @@ part.example.com    1
 	}
 }
 
-// What devices cannot be counted by is refused, and nothing to count is said.
+// A property by which devices cannot be counted is refused. If there is nothing to count, the output says so.
 func TestUsageWithoutAnswer(t *testing.T) {
 	for by, want := range map[string]string{
 		"pool": `error: --by "pool": want namespace, workload, node, class, driver or attribute=NAME`, "attribute": "want attribute=NAME", "attribute=": "want attribute=NAME", "node=a": "want attribute=NAME",
@@ -237,7 +237,7 @@ func TestUsageWithoutAnswer(t *testing.T) {
 	}
 }
 
-// However devices are forUsage, each is held, free or stranded, for one cause.
+// With any grouping, each device is held, free or stranded, for one cause.
 func TestUsageAddsUp(t *testing.T) {
 	atRepository(t)
 	type counts struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cli"
 )
 
-// Who is not on this machine gets the page with TLS and a token only.
+// Other machines get the page only with TLS and a token.
 func TestViewFlags(t *testing.T) {
 	atRepository(t)
 	short := filepath.Join(t.TempDir(), "token")

@@ -110,7 +110,7 @@ func TestSimulateWhatIf(t *testing.T) {
 	}
 }
 
-// What comes before a pod is placed first, as by dray explain, and stays.
+// Pods that come before a pod are placed first, as by dray explain, and stay.
 func TestVictimsAfterPodsBefore(t *testing.T) {
 	pod := func(name string, priority, gpus int) string {
 		return fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: %s}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: %d}}]}}}\n"+

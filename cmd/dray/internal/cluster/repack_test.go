@@ -16,8 +16,8 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
-// What a PodDisruptionBudget permits of five pods that run is what the disruption controller of kube-controller-manager
-// 1.37.2 writes into its status for them.
+// For five running pods, a PodDisruptionBudget allows the disruptions that kube-controller-manager 1.37.2
+// writes into its status.
 func TestLimits(t *testing.T) {
 	objects := &input.Objects{Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}}
 	for i := range 5 {

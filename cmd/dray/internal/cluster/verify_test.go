@@ -24,8 +24,8 @@ import (
 // peerPatience is how long upstream may take for one node.
 const peerPatience = 5 * time.Minute
 
-// What the command line allocates passes the independent verifier and is what
-// upstream's allocator gives for the same claims on the same node, in each step of a run.
+// Allocations of the command line pass the independent verifier. They are those of upstream's allocator for
+// the same claims on the same node, in each step of a run.
 func TestRunAgreesWithUpstream(t *testing.T) {
 	forEachExample(t, func(t *testing.T, objects *input.Objects) {
 		j := judge{upstream: peer.Upstream()}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What an object is does not depend on where its apiVersion and kind stand, or how they are written.
+// The type of an object does not depend on where its apiVersion and kind stand, or how they are written.
 func TestEnvelopeAnywhere(t *testing.T) {
 	for name, test := range map[string]struct{ manifest, err string }{
 		"first":           {`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}`, ""},

@@ -92,7 +92,7 @@ func TestReadCopies(t *testing.T) {
 	}
 }
 
-// What lies in a folder for other programs is passed over. A file that is named must have objects.
+// Files of other programs in a folder are skipped. A file that is named must have objects.
 func TestReadFilesOfOthers(t *testing.T) {
 	root := folderOf(t, map[string]string{
 		"node.yaml":          node("n1"),
@@ -160,7 +160,7 @@ func TestReadValidates(t *testing.T) {
 	}
 }
 
-// What is no text is no template either, whatever bytes it has.
+// A binary file is no template, whatever bytes it has.
 func TestReadBinary(t *testing.T) {
 	_, err := Read([]string{Stdin}, strings.NewReader("\x00\xff{{ .Values }}\n\xfe: ["), Options{})
 	if want := "stdin: document 1 (line 1): not UTF-8 text"; err == nil || err.Error() != want {

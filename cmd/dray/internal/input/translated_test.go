@@ -42,7 +42,7 @@ spec:
   - oneOf: [{deviceClass: gpu}, {deviceClass: gpu, constraints: 'device["model"] == "H100"'}]
 `
 
-// What v1 does not allow in a translation is told of the field of the prototype that it was made from.
+// An error of v1 in a translation names the field of the prototype that it was made from.
 func TestTranslationsAreValidated(t *testing.T) {
 	for in, test := range map[string]struct{ object, want string }{
 		"spec.devices[1].attributes[pcie-root].string":                 {"ResourceSlice", "DevicePool gpus: spec.devices[1].attributes[1]: "},

@@ -186,7 +186,7 @@ func mustJSON(t *testing.T, value any) []byte {
 	return encoded
 }
 
-// What is wrong with a what-if is said.
+// A wrong what-if is an error with the reason.
 func TestWrongWhatIf(t *testing.T) {
 	s := sourceOf(t, "single-gpu")
 	for want, change := range map[string]Change{

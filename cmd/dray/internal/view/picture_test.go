@@ -185,7 +185,7 @@ func asJSON(t *testing.T, value any) string {
 	return string(encoded)
 }
 
-// What differs between two pictures, put onto the first, is the second.
+// The difference of two pictures, applied to the first, gives the second.
 func TestDelta(t *testing.T) {
 	objects := clusters(t)
 	before := pictureOf(t, objects["mig-partitions"])

@@ -63,7 +63,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// Who has the picture as it is is not told to read it again. Who has another one is.
+// A page with the current picture is not told to read it again. A page with another one is.
 func TestWholePicture(t *testing.T) {
 	source := sourceOf(t, "single-gpu")
 	address, token := servingOf(t, source, Listen{Address: "127.0.0.1:0"})

@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What was decided before the shadow came is not compared.
+// Decisions from before the shadow started are not compared.
 func TestThePastIsNotCompared(t *testing.T) {
 	s := shadowing(t, never)
 	s.pod("one", 1)
