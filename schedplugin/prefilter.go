@@ -24,8 +24,8 @@ import (
 )
 
 // PreFilter collects the claims of a pod and takes a snapshot of devices and what is in use. It rejects the
-// pod if no node can help: a claim is missing, or in use by others, or in flight for others, or cannot be
-// compiled.
+// pod if no node can help: a claim is missing, has as many consumers as it may have, is in flight for others,
+// or cannot be compiled.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)

@@ -15,7 +15,7 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/scoring"
 )
 
-// Score returns the weighted mean of what the arguments give weights to.
+// Score returns the weighted mean of the criteria in DrayArgs.Scoring.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	if p.args.Scoring == (config.ScoringArgs{}) {
 		return 0, nil
