@@ -23,7 +23,7 @@ import (
 )
 
 // Some devices stand for resources of their node, such as CPU (feature DRANodeAllocatableResources). What a
-// pod takes of them counts as requested, and nodes with less are refused.
+// pod takes of them is added to its requests, and nodes with less are refused.
 
 // accounting remembers of the latest snapshot whether it has such devices. It is safe for concurrent use.
 type accounting struct {

@@ -48,7 +48,7 @@
 //
 // What pods of a kind get:
 //
-//	asked              the question of a class of pods, given which of its claims are allocated
+//	needs              what a class of pods needs, given which of its claims are allocated
 //	answer             the answer for a node, whose template may be undecided
 //
 // Clusters, what-if included:
