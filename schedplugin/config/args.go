@@ -72,8 +72,8 @@ type ScoringArgs struct {
 	// Spreading prefers nodes of whose devices least are in use. Default: 0. It excludes
 	// Packing.
 	Spreading int64 `json:"spreading,omitempty"`
-	// LeastWaste prefers nodes on which few free devices become unallocatable, such as partitions whose
-	// counters the pod's devices consume. Default: 0.
+	// LeastWaste prefers nodes on which few free devices can no longer be allocated afterwards, such as
+	// partitions whose counters the pod's devices consume. Default: 0.
 	LeastWaste int64 `json:"leastWaste,omitempty"`
 }
 
