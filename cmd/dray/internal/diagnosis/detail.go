@@ -164,9 +164,9 @@ func (c *Counts) String() string {
 	case c.form == holders:
 		return c.held(sorted)
 	case c.form == number && c.differing:
-		return fmt.Sprintf("%s%d devices on %s", c.name, sorted[0].devices, nodes(c.nodes))
+		return fmt.Sprintf("%s%s on %s", c.name, numbered(sorted[0].devices, "device"), nodes(c.nodes))
 	case c.form == number:
-		return fmt.Sprintf("%s%d devices", c.name, sorted[0].devices)
+		return c.name + numbered(sorted[0].devices, "device")
 	case c.differing:
 		return c.name + shares(sorted, func(i int, one counted) string {
 			if i == 0 {
@@ -188,7 +188,7 @@ func shares(sorted []counted, text func(i int, one counted) string) string {
 		parts = append(parts, text(i, one))
 	}
 	if len(sorted) > most {
-		parts = append(parts, fmt.Sprintf("and %d other values", len(sorted)-most))
+		parts = append(parts, "and "+numbered(len(sorted)-most, "other value"))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -239,18 +239,16 @@ func holdersOn(first []counted, more int) string {
 	return text
 }
 
-func others(n int) string {
-	if n == 1 {
-		return "1 other"
-	}
-	return fmt.Sprintf("%d others", n)
-}
+func others(n int) string { return numbered(n, "other") }
 
-func nodes(n int) string {
+func nodes(n int) string { return numbered(n, "node") }
+
+// numbered returns a number with a noun, in the plural unless it is 1.
+func numbered(n int, noun string) string {
 	if n == 1 {
-		return "1 node"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d nodes", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // String is one sentence.

@@ -45,7 +45,7 @@ func Consumer(holder cluster.HolderState) string {
 	}
 	const most = 3
 	if len(names) > most {
-		return fmt.Sprintf("%s and %d other pods", strings.Join(names[:most], " "), len(names)-most)
+		return strings.Join(names[:most], " ") + " and " + numbered(len(names)-most, "other pod")
 	}
 	return strings.Join(names, " ")
 }
