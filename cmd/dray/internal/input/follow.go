@@ -143,13 +143,13 @@ func (f *Follower) start(ctx context.Context, resource string, from lister) erro
 // setError records the error of a resource, or its end if err is nil.
 func (f *Follower) setError(resource string, err error) {
 	f.lock.Lock()
-	before := len(f.broken)
+	before := f.broken[resource]
 	if err == nil {
 		delete(f.broken, resource)
 	} else if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !errors.Is(err, context.Canceled) {
 		f.broken[resource] = err
 	}
-	differs := before != len(f.broken)
+	differs := textOf(before) != textOf(f.broken[resource])
 	f.lock.Unlock()
 	if differs {
 		select {
@@ -157,6 +157,13 @@ func (f *Follower) setError(resource string, err error) {
 		default:
 		}
 	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // Changed returns a channel that gets a value when objects, or the result of Broken, have changed.
