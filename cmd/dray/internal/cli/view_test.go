@@ -4,8 +4,13 @@
 package cli_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"encoding/xml"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,5 +90,56 @@ func TestViewSelection(t *testing.T) {
 		if namespaces = slices.Compact(namespaces); !slices.Equal(namespaces, want) {
 			t.Errorf("%s: what waits is of %q, want %q", flags, namespaces, want)
 		}
+	}
+}
+
+// TestViewServes prints the address of the page, with the token of the file, and serves it until it is interrupted.
+func TestViewServes(t *testing.T) {
+	atRepository(t)
+	token := "Abcdefghi_-234567"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	output, out := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(ctx, []string{"dray", "view", "-f", "examples/single-gpu", "--open=false", "--token-file", file}, cli.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard})
+		_ = out.Close()
+	}()
+	address, err := bufio.NewReader(output).ReadString('\n')
+	if address = strings.TrimSpace(address); err != nil || !strings.HasPrefix(address, "http://127.0.0.1:") || !strings.HasSuffix(address, "/?token="+token) {
+		t.Fatalf("the address is %q, %v", address, err)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	defer client.CloseIdleConnections()
+	for _, c := range []struct {
+		address string
+		code    int
+		want    string
+	}{
+		{strings.Replace(address, token, "x", 1), http.StatusUnauthorized, "the token is missing or wrong"},
+		{address, http.StatusOK, "<html"},
+		{strings.Replace(address, "/?token="+token, "/api/picture", 1), http.StatusOK, "examples/single-gpu"},
+	} {
+		answer, err := client.Get(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != c.code || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s: status %d, %v, want %d and %q in:\n%.500s", c.address, answer.StatusCode, err, c.code, c.want, body)
+		}
+	}
+	interrupt()
+	if status := <-ended; status != cli.ExitOK {
+		t.Errorf("exit status %d", status)
 	}
 }
