@@ -28,6 +28,10 @@ E2ETIMEOUT ?= 1h
 export SCHEDULER KILLS
 LINT := golangci-lint run --allow-serial-runners ./...
 
+# Builds releases: its standard library has no vulnerability that the database knows. The go command gets it from the
+# module proxy where another one is installed.
+MENDEDGO ?= go1.26.10
+
 .PHONY: help
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -253,7 +257,7 @@ ci: ## what a change must pass, stage by stage
 
 # Each with a seed that is the same every night, and printed.
 NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' soak-fields soak-memory soak-agent 'soak-ledger STEPS=1500000' \
-	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200'
+	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200' 'vuln GOTOOLCHAIN=$(MENDEDGO)'
 
 .PHONY: nightly
 nightly: ## what takes too long for each change, from SEED=; goes on after a failure, and says at the end what failed
@@ -274,12 +278,15 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB := golang.org/x/vulndb@latest
 GOVULNDB ?= file://$(shell $(GO) mod download -json $(VULNDB) | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/data/osv
 
+# What a module has for tools only, no package of its own imports. The linter of prose has parsers in C.
 .PHONY: vuln
-vuln: ## look for known vulnerabilities in what each module calls; GOVULNDB= another Go vulnerability database than that of the module proxy
+vuln: ## look for known vulnerabilities in what each module calls, and its tools; GOTOOLCHAIN= another Go, GOVULNDB= another Go vulnerability database than that of the module proxy
 	GOBIN=$(CURDIR)/bin $(GO) install $(GOVULNCHECK)
 	@found=; for module in $$(git ls-files go.mod '*/go.mod'); do \
 		echo "==> $$module"; \
-		rc=0; bin/govulncheck -C $$(dirname $$module) -db '$(GOVULNDB)' ./... || rc=$$?; \
+		packages=./...; ! grep -q '^tool' $$module || packages="$$packages tool"; \
+		cgo=0; [ $$module != tools/prose/go.mod ] || cgo=1; \
+		rc=0; CGO_ENABLED=$$cgo bin/govulncheck -C $$(dirname $$module) -db '$(GOVULNDB)' $$packages || rc=$$?; \
 		case $$rc in 0) ;; \
 		3) found="$$found $$module" ;; \
 		*) echo "make vuln: $$module was not checked" >&2; exit 1 ;; \
@@ -454,7 +461,7 @@ RELEASE := bin/release
 .PHONY: release
 release: ## prepare the release VERSION= in bin/release: modules, archives, images, charts, licenses, SBOMs, krew manifest, checksums, provenance; KEY= signs
 	cd tools/release && $(GO) build -o ../../bin/prepare-release .
-	bin/prepare-release -version '$(VERSION)' -out $(RELEASE) $(if $(KEY),-key $(KEY))
+	GOTOOLCHAIN=$(MENDEDGO) bin/prepare-release -version '$(VERSION)' -out $(RELEASE) $(if $(KEY),-key $(KEY))
 
 .PHONY: test-release
 test-release: ## build consumers of every published module from a file-system module proxy, and check archives, images and charts
