@@ -41,8 +41,8 @@ const (
 
 // WithoutPart says of each counterpart that has no part where it is published, and which page has what its tests gave.
 var WithoutPart = []string{
-	"cluster-autoscaler: no part: https://github.com/kubernetes-sigs/cluster-autoscaler is not in the module proxy; what its tests gave: docs/" + aboutAutoscaler,
-	"koupleless: no part: https://github.com/koupleless/virtual-kubelet is not in the module proxy; what its tests gave: docs/" + aboutKoupleless,
+	"cluster-autoscaler: no part: it needs a patch, and https://github.com/kubernetes-sigs/cluster-autoscaler is not in the module proxy; what its tests gave: docs/" + aboutAutoscaler,
+	"koupleless: no part: its packages are changed copies, and https://github.com/koupleless/virtual-kubelet is not in the module proxy; what its tests gave: docs/" + aboutKoupleless,
 }
 
 const introduction = `# Conformance
@@ -50,8 +50,8 @@ const introduction = `# Conformance
 What others wrote, run on Dray: the tests of the software whose place Dray takes, at the version that Dray is built with.
 ` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
 Parts without a row have not run here: some need a checkout. CONTRIBUTING.md says which targets run them.
-Two counterparts have no part, as the module proxy does not have them: [cluster-autoscaler](` + aboutAutoscaler + `), and
-[koupleless/virtual-kubelet](` + aboutKoupleless + `), whose packages are changed copies. Their pages say what their tests gave.
+Two counterparts have no part, as a changed import is not all that they need: [cluster-autoscaler](` + aboutAutoscaler + `) needs a patch, and the packages of
+[koupleless/virtual-kubelet](` + aboutKoupleless + `) are changed copies. The module proxy has neither. Their pages say what their tests gave, run by hand.
 
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: all that the test compares is equal, but for the text of an error
