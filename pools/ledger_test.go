@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/dev/given"
 	"github.com/dray-project/dray/internal/index/cluster"
-	"github.com/dray-project/dray/internal/index/given"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/quantity"
 )

@@ -14,7 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"pgregory.net/rapid"
 
-	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/dev/given"
 	"github.com/dray-project/dray/internal/index/pool"
 )
 

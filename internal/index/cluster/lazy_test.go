@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/dev/given"
 	"github.com/dray-project/dray/internal/index/pool"
 )
 

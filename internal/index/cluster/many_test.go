@@ -6,7 +6,7 @@ package cluster
 import (
 	"fmt"
 
-	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/dev/given"
 )
 
 // manyPools are n slices, each the only one of a pool of its own.

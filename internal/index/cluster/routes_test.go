@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/dev/given"
 )
 
 // selecting are node selectors that list values of a label, of another one, of the name, or none.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/internal/amount"
-	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/dev/given"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/quantity"
 )

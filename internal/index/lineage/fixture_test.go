@@ -9,8 +9,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/internal/dev/given"
 	"github.com/dray-project/dray/internal/index/cluster"
-	"github.com/dray-project/dray/internal/index/given"
 	"github.com/dray-project/dray/internal/index/pool"
 )
 

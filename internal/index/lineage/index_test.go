@@ -12,8 +12,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"pgregory.net/rapid"
 
+	"github.com/dray-project/dray/internal/dev/given"
 	"github.com/dray-project/dray/internal/index/cluster"
-	"github.com/dray-project/dray/internal/index/given"
 )
 
 // Whatever lists come one after the other, the index answers as Build does.

@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/dev/given"
 )
 
 func TestAttributeOf(t *testing.T) {
