@@ -130,6 +130,7 @@ var rooms = []room{
 	{folder: "internal/dev/reference"},
 	{folder: "internal/dev/typed"},
 	{folder: "internal/dev/layers", imports: []string{"internal/dev/typed"}},
+	{folder: "internal/dev/mutate", imports: []string{"internal/dev/typed"}},
 	{folder: "internal/dev/publicapi", imports: []string{"internal/dev/typed"}},
 	{folder: "internal/dev/kubeletscript"},
 	{folder: "internal/dev/view", imports: []string{"internal/dev/controlplane"}},

@@ -25,7 +25,7 @@ var ordered = map[string][]Arrow{
 
 func TestOrder(t *testing.T) {
 	for folder, allowed := range ordered {
-		packages, err := typed.Load("../../..", func(string, string) bool { return true }, "./"+folder)
+		packages, err := typed.Load(t.Context(), "../../..", func(string, string) bool { return true }, "./"+folder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 
 // TestArrows asks about this package, of which the test is not a part.
 func TestArrows(t *testing.T) {
-	packages, err := typed.Load(".", func(string, string) bool { return true }, "../mutate")
+	packages, err := typed.Load(t.Context(), ".", func(string, string) bool { return true }, "../mutate")
 	if err != nil {
 		t.Fatal(err)
 	}

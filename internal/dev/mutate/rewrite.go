@@ -60,11 +60,11 @@ func overlay(dir string, mutants []mutant) (string, error) {
 	byFile := make(map[string][]int)
 	for i, m := range mutants {
 		byFile[m.path] = append(byFile[m.path], i)
-		replace[filepath.Join(m.pkg.dir, "zz_mutants.go")] = filepath.Join(dir, "switches_"+strings.ReplaceAll(m.pkg.path, "/", "_")+".go")
+		replace[filepath.Join(filepath.Dir(m.path), "zz_mutants.go")] = filepath.Join(dir, "switches_"+strings.ReplaceAll(m.pkg.path, "/", "_")+".go")
 	}
 	for _, m := range mutants {
-		path := replace[filepath.Join(m.pkg.dir, "zz_mutants.go")]
-		if err := os.WriteFile(path, fmt.Appendf(nil, switches, m.pkg.name, filepath.Join(dir, livesFile), filepath.Join(dir, reachedFile)), 0o644); err != nil {
+		path := replace[filepath.Join(filepath.Dir(m.path), "zz_mutants.go")]
+		if err := os.WriteFile(path, fmt.Appendf(nil, switches, m.pkg.types.Name(), filepath.Join(dir, livesFile), filepath.Join(dir, reachedFile)), 0o644); err != nil {
 			return "", err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dray-project/dray/internal/dev/typed"
 )
 
 // test is a test of a program, or all of its tests if they are quick.
@@ -32,7 +34,7 @@ const quick = 2 * time.Second
 
 // build makes the test programs of packages with all mutants in them.
 func (r *runner) build(ctx context.Context, overlay string) error {
-	packages, err := list(ctx, r.dir, false, r.tests...)
+	packages, err := typed.List(ctx, r.dir, append([]string{"--"}, r.tests...)...)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (r *runner) build(ctx context.Context, overlay string) error {
 var testName = regexp.MustCompile(`^(Test|Example|Fuzz)`)
 
 // reach runs the tests of a package where no mutant lives, and notes which mutants each comes by.
-func (r *runner) reach(ctx context.Context, binary string, p listed) error {
+func (r *runner) reach(ctx context.Context, binary string, p typed.Listed) error {
 	cmd := exec.CommandContext(ctx, binary, "-test.list", ".")
 	cmd.Dir = p.Dir
 	out, err := cmd.Output()

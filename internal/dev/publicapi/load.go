@@ -4,6 +4,7 @@
 package publicapi
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -29,8 +30,8 @@ type Name struct {
 }
 
 // Load type-checks the packages below a folder that others may import.
-func Load(root string) ([]Package, error) {
-	loaded, err := typed.Load(root, isPublic, "./...")
+func Load(ctx context.Context, root string) ([]Package, error) {
+	loaded, err := typed.Load(ctx, root, isPublic, "./...")
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/api.md anew")
 
 // TestPage compares the page with what the library exports.
 func TestPage(t *testing.T) {
-	packages, err := Load(root)
+	packages, err := Load(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	packages, err := Load(folder)
+	packages, err := Load(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
