@@ -55,7 +55,7 @@ func (k kind) value(one device, name cel.Name) (string, bool) {
 	for _, spelt := range spellings {
 		if k == attributes {
 			if attribute, found := one.Object.Attributes[spelt]; found {
-				return AttributeText(attribute), true
+				return attributeText(attribute), true
 			}
 		} else if capacity, found := one.Object.Capacity[spelt]; found {
 			return capacity.Value.String(), true
@@ -64,24 +64,37 @@ func (k kind) value(one device, name cel.Name) (string, bool) {
 	return missingValue, false
 }
 
-// AttributeText returns the value of an attribute as written in an expression. Strings and versions
+// attributeText returns the value of an attribute as written in an expression. Strings and versions
 // are quoted.
-func AttributeText(a resourceapi.DeviceAttribute) string {
+func attributeText(a resourceapi.DeviceAttribute) string {
+	switch {
+	case a.StringValue != nil:
+		return strconv.Quote(*a.StringValue)
+	case a.VersionValue != nil:
+		return "version " + *a.VersionValue
+	case a.StringValues != nil:
+		return fmt.Sprintf("%q", a.StringValues)
+	}
+	return AttributeValue(a)
+}
+
+// AttributeValue returns the value of an attribute as text.
+func AttributeValue(a resourceapi.DeviceAttribute) string {
 	switch {
 	case a.IntValue != nil:
 		return strconv.FormatInt(*a.IntValue, 10)
 	case a.BoolValue != nil:
 		return strconv.FormatBool(*a.BoolValue)
 	case a.StringValue != nil:
-		return strconv.Quote(*a.StringValue)
+		return *a.StringValue
 	case a.VersionValue != nil:
-		return "version " + *a.VersionValue
+		return *a.VersionValue
 	case a.IntValues != nil:
 		return fmt.Sprint(a.IntValues)
 	case a.BoolValues != nil:
 		return fmt.Sprint(a.BoolValues)
 	case a.StringValues != nil:
-		return fmt.Sprintf("%q", a.StringValues)
+		return fmt.Sprint(a.StringValues)
 	}
 	return fmt.Sprint(a.VersionValues)
 }

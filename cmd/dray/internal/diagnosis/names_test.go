@@ -98,7 +98,7 @@ func TestValues(t *testing.T) {
 		want       string
 	}{
 		{attributes, "gpu.example.com", "int", ""}, {attributes, "gpu.example.com", "long", ""}, {attributes, "other.example.com", "int", ""}, {capacities, "gpu.example.com", "memory", ""},
-		{attributes, "gpu.example.com", "versoin", "no device has the attribute gpu.example.com/versoin: did you mean version or versions"},
+		{attributes, "gpu.example.com", "versio", "no device has the attribute gpu.example.com/versio: did you mean version or versions"},
 		{attributes, "other.example.com", "model", "no device has the attribute other.example.com/model: there is int"},
 		{attributes, "gpu.example.co", "int", "no device has any attribute of domain gpu.example.co: did you mean gpu.example.com"},
 		{attributes, "zz", "int", "no device has any attribute of domain zz: domains are other.example.com, gpu.example.com"},

@@ -232,7 +232,7 @@ func taints(device *cluster.DeviceState) []string {
 func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		value := AttributeValue(attributes[name])
+		value := diagnosis.AttributeValue(attributes[name])
 		// the API permits any string, such as escape sequences of terminals
 		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			value = strconv.Quote(value)
@@ -240,27 +240,6 @@ func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAt
 		parts = append(parts, string(name)+"="+value)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// AttributeValue returns the value of an attribute as text.
-func AttributeValue(a resourceapi.DeviceAttribute) string {
-	switch {
-	case a.IntValue != nil:
-		return strconv.FormatInt(*a.IntValue, 10)
-	case a.BoolValue != nil:
-		return strconv.FormatBool(*a.BoolValue)
-	case a.StringValue != nil:
-		return *a.StringValue
-	case a.VersionValue != nil:
-		return *a.VersionValue
-	case a.IntValues != nil:
-		return fmt.Sprint(a.IntValues)
-	case a.BoolValues != nil:
-		return fmt.Sprint(a.BoolValues)
-	case a.StringValues != nil:
-		return fmt.Sprint(a.StringValues)
-	}
-	return fmt.Sprint(a.VersionValues)
 }
 
 func inventoryTally(states []cluster.PoolState) string {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
@@ -49,13 +50,13 @@ func printedStates() []cluster.PoolState {
 	}
 }
 
-func printed(t *Terminal, print func(*Terminal)) string {
+func printed(t *Terminal, write func(*Terminal)) string {
 	var out strings.Builder
 	t.Out = &out
 	if t.Width == 0 {
 		t.Width = unlimited
 	}
-	print(t)
+	write(t)
 	return out.String()
 }
 
@@ -189,7 +190,7 @@ func TestAttributeValues(t *testing.T) {
 		"[a b]":         {StringValues: []string{"a", "b"}},
 		"[1.0.0 2.0.0]": {VersionValues: []string{"1.0.0", "2.0.0"}},
 	} {
-		if got := AttributeValue(attribute); got != want {
+		if got := diagnosis.AttributeValue(attribute); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -209,17 +210,17 @@ func TestUsageTable(t *testing.T) {
 		},
 		Total: usage.Counts{Devices: 7, Held: 2, Shares: 1, Free: 2, Stranded: 3, Causes: map[usage.Cause]int{usage.Counters: 1, usage.Cordoned: 2}},
 	}
-	print := func(terminal *Terminal) { terminal.Usage(report) }
+	usageTable := func(terminal *Terminal) { terminal.Usage(report) }
 	want := "NODE|DEVICES|HELD|FREE|STRANDED|BECAUSE OF\nn1|6|2|1|3|cordoned (2), counters (1)\n-|1|0|1|0|-\nTOTAL|7|2|2|3|cordoned (2), counters (1)"
-	if diff := cmp.Diff(want, cells(printed(&Terminal{}, print))); diff != "" {
+	if diff := cmp.Diff(want, cells(printed(&Terminal{}, usageTable))); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
 	want = "NODE|DEVICES|HELD|FREE|STRANDED|SHARES LEFT|UNUSABLE POOL|NO NODE|CORDONED|TAINTS|COUNTERS|ALIGNMENT\nn1|6|2|1|3|1|0|0|2|0|1|0\n-|1|0|1|0|0|0|0|0|0|0|0\nTOTAL|7|2|2|3|1|0|0|2|0|1|0"
-	if diff := cmp.Diff(want, cells(printed(&Terminal{Wide: true}, print))); diff != "" {
+	if diff := cmp.Diff(want, cells(printed(&Terminal{Wide: true}, usageTable))); diff != "" {
 		t.Errorf("wide: want -, got +\n%s", diff)
 	}
 	report.By = "attribute=numa"
-	if got := printed(&Terminal{}, print); !strings.HasPrefix(got, "NUMA ") {
+	if got := printed(&Terminal{}, usageTable); !strings.HasPrefix(got, "NUMA ") {
 		t.Errorf("by attribute:\n%s", got)
 	}
 	if got := printed(&Terminal{}, func(terminal *Terminal) { terminal.Usage(&usage.Report{}) }); got != "No devices: nothing publishes any.\n" {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
-	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
 // States of devices. All but the last two are those of dray devices.
@@ -207,7 +206,7 @@ func newShapes(states []cluster.PoolState) *shapes {
 					values[name] = make(map[string]bool)
 				}
 				if !s.own[name] {
-					values[name][render.AttributeValue(value)] = true
+					values[name][diagnosis.AttributeValue(value)] = true
 					s.own[name] = len(values[name]) >= manyValues
 				}
 			}
@@ -220,7 +219,7 @@ func newShapes(states []cluster.PoolState) *shapes {
 func (s *shapes) of(driver string, device *cluster.DeviceState) (at int, own map[string]string) {
 	shape := Shape{Product: driver, Attributes: make(map[string]string, len(device.Attributes)), Shared: device.Shared}
 	for name, value := range device.Attributes {
-		text := render.AttributeValue(value)
+		text := diagnosis.AttributeValue(value)
 		if !s.own[name] {
 			shape.Attributes[string(name)] = text
 			continue
