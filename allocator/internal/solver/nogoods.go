@@ -248,12 +248,11 @@ func (n *nogoods) stateOutOfOrder(s *search, p int32) string {
 			}
 		}
 	}
-	state := n.stateBefore(s, p+1)
+	n.write(s, p+1)
 	k := &n.state
 	for q := p + 1; int(q) < len(s.p.Requests); q++ {
 		k.Flags(done[q])
 	}
-	_ = state
 	for _, claimed := range s.claimed {
 		k.Number(int(claimed))
 	}
@@ -262,6 +261,12 @@ func (n *nogoods) stateOutOfOrder(s *search, p int32) string {
 
 // stateBefore is the state before request p is decided.
 func (n *nogoods) stateBefore(s *search, p int32) string {
+	n.write(s, p)
+	return string(n.state.Bytes)
+}
+
+// write writes the state before request p into nogoods.state.
+func (n *nogoods) write(s *search, p int32) {
 	some := s.union()
 	s.ahead.used--
 	for d, viable := range s.ahead.viable {
@@ -298,7 +303,6 @@ func (n *nogoods) stateBefore(s *search, p int32) string {
 	for _, part := range n.parts {
 		k.Number(int(part))
 	}
-	return string(k.Bytes)
 }
 
 // describe adds a device to a description.
