@@ -10,6 +10,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -73,7 +74,7 @@ func (c Candidate) CompareSize(other Candidate) int {
 // name of its driver.
 func (c Candidate) Attribute(name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
 	p, i := pool.Handle(c.Device).Split()
-	return model.Published(&p.Devices[i], name)
+	return shape.Published(p.Devices[i].Shape.Driver, p.Devices[i].Object.Attributes, name)
 }
 
 func candidate(c *model.Candidate) Candidate {

@@ -6,14 +6,15 @@ package gang
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/internal/narrow"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -71,7 +72,7 @@ func (a *across) values(attribute resourceapi.FullyQualifiedName) []*value {
 			} else if usage.Obtainable(device) {
 				free = 1
 			}
-			for _, literal := range literals(pool.ID().Driver, device.Object(), attribute) {
+			for _, literal := range narrow.Literals(pool.ID().Driver, device.Object(), attribute) {
 				v := of[literal]
 				if v == nil {
 					v = &value{literal: literal}
@@ -111,7 +112,7 @@ func (a *across) held(c *common) [][]string {
 				continue // the device is gone, and its values are not known
 			}
 			for device := range pool.Lookup(result.Device) {
-				list = append(list, literals(result.Driver, device.Object(), c.attribute))
+				list = append(list, narrow.Literals(result.Driver, device.Object(), c.attribute))
 				break
 			}
 		}
@@ -173,88 +174,24 @@ func combine(chosen, others []*value, n int, yield func([]*value) bool) bool {
 	return true
 }
 
-// literals are the values of a device's attribute, as CEL literals.
-func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
-	a, found := d.Attributes[resourceapi.QualifiedName(name)]
-	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == driver {
-		a, found = d.Attributes[resourceapi.QualifiedName(id)]
-	}
-	if !found {
-		return nil
-	}
-	version := func(text string) string { return "semver(" + strconv.QuoteToASCII(text) + ")" }
-	var list []string
-	list = appendLiterals(list, a.StringValue, a.StringValues, strconv.QuoteToASCII)
-	list = appendLiterals(list, a.IntValue, a.IntValues, func(n int64) string { return strconv.FormatInt(n, 10) })
-	list = appendLiterals(list, a.BoolValue, a.BoolValues, strconv.FormatBool)
-	return appendLiterals(list, a.VersionValue, a.VersionValues, version)
-}
-
-func appendLiterals[T any](to []string, one *T, several []T, literal func(T) string) []string {
-	if one != nil {
-		to = append(to, literal(*one))
-	}
-	for _, value := range several {
-		to = append(to, literal(value))
-	}
-	return to
-}
-
-// selector returns a selector that matches the devices of a domain. It never fails.
-func (c *common) selector(values []string) resourceapi.DeviceSelector {
-	if len(values) == 0 {
-		return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: "false"}}
-	}
-	domain, id, _ := strings.Cut(string(c.attribute), "/")
-	attributes := "device.attributes[" + strconv.QuoteToASCII(domain) + "]"
-	id = strconv.QuoteToASCII(id)
-	has, attribute := id+" in "+attributes, attributes+"["+id+"]"
-	test := attribute + ".includes(" + values[0] + ")"
-	if c.most > 0 {
-		test = fmt.Sprintf("(type(%s) == list ? %s : [%s]).all(v, v in [%s])", attribute, attribute, attribute, strings.Join(values, ", "))
-	}
-	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: has + " && " + test}}
-}
-
 // narrow limits the requests of claims to a domain. The claims are copied.
 func (c *common) narrow(claims []*resourceapi.ResourceClaim, values []string) ([]*resourceapi.ResourceClaim, error) {
-	selector := c.selector(values)
+	filter := []narrow.Filter{{Attribute: c.attribute, Requests: c.requests, Values: values, Only: c.most > 0}}
 	narrowed := make([]*resourceapi.ResourceClaim, len(claims))
 	for i, claim := range claims {
-		claim = claim.DeepCopy()
-		if err := c.narrowClasses(claim, selector); err != nil {
-			return nil, fmt.Errorf("claim %s: %w", keyOf(claim), err)
-		}
-		for j := range claim.Spec.Devices.Requests {
-			r := &claim.Spec.Devices.Requests[j]
-			if r.Exactly != nil && extension.Covers(c.requests, r.Name) {
-				r.Exactly.Selectors = append(r.Exactly.Selectors, selector)
-			}
-			for k := range r.FirstAvailable {
-				if sub := &r.FirstAvailable[k]; extension.Covers(c.requests, r.Name+"/"+sub.Name) {
-					sub.Selectors = append(sub.Selectors, selector)
-				}
+		more, _ := extension.Of(claim) // whoever honours the annotation finds the error when the claim is compiled
+		devices, more := narrow.Claim(&claim.Spec.Devices, more, filter)
+		copied := *claim
+		copied.Spec.Devices = *devices
+		if len(more.Requests) > 0 {
+			copied.Annotations = maps.Clone(claim.Annotations)
+			if err := more.Annotate(&copied); err != nil {
+				return nil, fmt.Errorf("claim %s: %w", keyOf(claim), err)
 			}
 		}
-		narrowed[i] = claim
+		narrowed[i] = &copied
 	}
 	return narrowed, nil
-}
-
-// narrowClasses limits the extension's classes, which may serve requests besides their own class.
-func (c *common) narrowClasses(claim *resourceapi.ResourceClaim, selector resourceapi.DeviceSelector) error {
-	more, err := extension.Of(claim)
-	if err != nil || len(more.Requests) == 0 {
-		return nil //nolint:nilerr // whoever honours the annotation finds that when it is compiled
-	}
-	for name, request := range more.Requests {
-		for j := range request.Classes {
-			if extension.Covers(c.requests, name) {
-				request.Classes[j].Selectors = append(request.Classes[j].Selectors, selector)
-			}
-		}
-	}
-	return more.Annotate(claim)
 }
 
 // binds reports whether a pod gets a device that the constraint covers, whichever alternatives it takes.

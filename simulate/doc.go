@@ -69,6 +69,6 @@
 //	why                why no more pods are placed
 //
 // These packages know nothing of a cluster: internal/table has persistent lists and bags, internal/amounts CPU
-// and other resources, internal/narrow requests with an extra condition, internal/ranking numbers ordered by
-// score, internal/subsets sets ordered by cost, internal/onenode the devices that pods get on one node.
+// and other resources, internal/ranking numbers ordered by score, internal/subsets sets ordered by cost,
+// internal/onenode the devices that pods get on one node.
 package simulate

@@ -13,7 +13,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dray-project/dray/simulate/internal/narrow"
+	"github.com/dray-project/dray/internal/narrow"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -339,7 +339,7 @@ func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []me
 	var values []string
 	for i, topology := range t {
 		if topology.DeviceAttribute != "" {
-			filters = append(filters, narrow.Filter{Attribute: topology.DeviceAttribute, Requests: topology.Requests, Value: d.values[i]})
+			filters = append(filters, narrow.Filter{Attribute: topology.DeviceAttribute, Requests: topology.Requests, Values: d.values[i : i+1]})
 			continue
 		}
 		labels, values = append(labels, topology), append(values, d.values[i])
@@ -387,7 +387,7 @@ func (k *podKind) narrows(filters []narrow.Filter) bool {
 func (w *world) narrowedKind(k *podKind, filters []narrow.Filter) *podKind {
 	key := k.key
 	for _, f := range filters {
-		key += fmt.Sprintf(" narrowed %q %q %q", f.Attribute, f.Requests, f.Value)
+		key += fmt.Sprintf(" narrowed %q %q %q %t", f.Attribute, f.Requests, f.Values, f.Only)
 	}
 	if known, found := w.kinds.Get(key); found {
 		return known

@@ -18,11 +18,11 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/narrow"
 	"github.com/dray-project/dray/internal/reads"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate/internal/amounts"
-	"github.com/dray-project/dray/simulate/internal/narrow"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 

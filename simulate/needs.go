@@ -12,8 +12,8 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/internal/narrow"
 	"github.com/dray-project/dray/pools"
-	"github.com/dray-project/dray/simulate/internal/narrow"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 

@@ -125,7 +125,7 @@ func (s *TemplateSpec) forget(patched []*resourceapi.ResourceSlice, id pools.Dev
 			if slice.Spec.Devices[d].Name != id.Device {
 				continue
 			}
-			switch value, has := onenode.AttributeOf(id.Driver, &slice.Spec.Devices[d], name); {
+			switch value, has := shape.Published(id.Driver, slice.Spec.Devices[d].Attributes, name); {
 			case has && shape.Unknown(&value):
 				return fmt.Errorf("attribute %s is equal to that of other devices already", name)
 			case has:

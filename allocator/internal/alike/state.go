@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
-	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
@@ -106,7 +105,7 @@ func (k *poolKey) read(d *pool.Device, r *Reads) {
 		k.Amount(quantity.Amount(d.Object.Capacity[name].Value))
 	}
 	for _, name := range r.Attributes {
-		value, found := model.Published(d, name)
+		value, found := shape.Published(d.Shape.Driver, d.Object.Attributes, name)
 		text, err := value.Marshal()
 		if err != nil {
 			panic("attribute " + string(name) + " cannot be encoded: " + err.Error()) // an attribute is plain data

@@ -62,7 +62,7 @@ func (in *Instance) column(c claims.Constraint) *Column {
 	for i := range in.Node.List {
 		d := &in.Node.List[i]
 		if c.Capacity {
-			if capacity, found := published(d.Device, d.Object.Capacity, c.Attribute); found {
+			if capacity, found := shape.Published(d.Shape.Driver, d.Object.Capacity, c.Attribute); found {
 				n := slices.IndexFunc(quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
 				if n < 0 {
 					n, quantities = len(quantities), append(quantities, capacity.Value.DeepCopy())

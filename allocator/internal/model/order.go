@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -138,21 +137,6 @@ func (c *Candidate) pays() float64 {
 		return 0
 	}
 	return c.draws
-}
-
-// Published returns an attribute of a device. The device may publish it without a domain if the domain is the
-// driver.
-func Published(d *pool.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
-	return published(d, d.Object.Attributes, name)
-}
-
-// published returns the attribute or capacity of a name.
-func published[V any](d *pool.Device, all map[resourceapi.QualifiedName]V, name resourceapi.FullyQualifiedName) (V, bool) {
-	value, found := all[resourceapi.QualifiedName(name)]
-	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == d.Shape.Driver {
-		value, found = all[resourceapi.QualifiedName(id)]
-	}
-	return value, found
 }
 
 func sizesOf(d *eligibility.Devices) []size {

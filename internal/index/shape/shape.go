@@ -21,17 +21,23 @@ type Shape struct {
 	Attachment
 }
 
-// Attribute returns an attribute by its fully qualified name. If the device does not list that name and its
-// domain is the driver's name, the bare name is looked up.
+// Attribute returns an attribute by its fully qualified name, see Published.
 func (s *Shape) Attribute(name resourceapi.FullyQualifiedName) (Attribute, bool) {
-	published, ok := s.Device.Attributes[resourceapi.QualifiedName(name)]
-	if domain, id, found := strings.Cut(string(name), "/"); !ok && found && domain == s.Driver {
-		published, ok = s.Device.Attributes[resourceapi.QualifiedName(id)]
-	}
-	if !ok {
+	published, found := Published(s.Driver, s.Device.Attributes, name)
+	if !found {
 		return Attribute{}, false
 	}
 	return AttributeOf(&published), true
+}
+
+// Published returns one of the attributes or capacities of a driver's device. The device may publish it without
+// a domain if the domain is the driver.
+func Published[V any](driver string, all map[resourceapi.QualifiedName]V, name resourceapi.FullyQualifiedName) (V, bool) {
+	value, found := all[resourceapi.QualifiedName(name)]
+	if domain, id, qualified := strings.Cut(string(name), "/"); !found && qualified && domain == driver {
+		value, found = all[resourceapi.QualifiedName(id)]
+	}
+	return value, found
 }
 
 // Attachment lets one user cache a value with an immutable object.

@@ -4,7 +4,6 @@
 package onenode
 
 import (
-	"maps"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -93,9 +92,6 @@ func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *As
 
 // ReadSet returns the set of properties of devices that any question so far reads.
 func (k *Asker) ReadSet() *ReadSet { return k.readSet.Load() }
-
-// SameClasses reports whether another asker has equal classes.
-func (k *Asker) SameClasses(other *Asker) bool { return maps.Equal(k.classNumbers, other.classNumbers) }
 
 // Classed writes the key of a class.
 var Classed = keys.Writer[*resourceapi.DeviceClass]{

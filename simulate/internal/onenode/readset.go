@@ -257,12 +257,3 @@ func hasDomain(driver, domain string, d *resourceapi.Device) bool {
 	}
 	return false
 }
-
-// AttributeOf returns an attribute of a device, under its qualified or unqualified name.
-func AttributeOf(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
-	value, found := d.Attributes[resourceapi.QualifiedName(name)]
-	if domain, id, _ := cutName(string(name)); !found && domain == driver {
-		value, found = d.Attributes[resourceapi.QualifiedName(id)]
-	}
-	return value, found
-}

@@ -31,7 +31,7 @@ func TestClaim(t *testing.T) {
 		{[]string{"two/small"}, [4]int{0, 0, 1, 0}},
 		{[]string{"tw"}, [4]int{}},
 	} {
-		got, extended := Claim(asks, more, []Filter{{Attribute: rack, Requests: c.requests, Value: `"r1"`}})
+		got, extended := Claim(asks, more, []Filter{{Attribute: rack, Requests: c.requests, Values: []string{`"r1"`}}})
 		two := got.Requests[1].FirstAvailable
 		all := [][]resourceapi.DeviceSelector{got.Requests[0].Exactly.Selectors, two[0].Selectors, two[1].Selectors, extended.Requests["one"].Classes[0].Selectors}
 		for i, selectors := range all {
@@ -74,10 +74,37 @@ func TestPasses(t *testing.T) {
 			t.Errorf("%v: another driver has %q", c.of, got)
 		}
 		for _, value := range append(c.want, `"other"`) {
-			f := &Filter{Attribute: rack, Value: value}
+			f := &Filter{Attribute: rack, Values: []string{value}}
 			if got, want := f.Passes("example.com", d), slices.Contains(c.want, value); got != want {
 				t.Errorf("%v passes %s: %t, want %t", c.of, value, got, want)
 			}
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	const has = `"rack" in device.attributes["example.com"] && `
+	const rackOf = `device.attributes["example.com"]["rack"]`
+	device := &resourceapi.Device{Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"rack": {StringValues: []string{"x", "y"}}}}
+	for _, c := range []struct {
+		filter     Filter
+		expression string
+		passes     bool
+	}{
+		{Filter{Values: []string{`"x"`}}, has + rackOf + `.includes("x")`, true},
+		{Filter{Values: []string{`"x"`, `"y"`}}, has + rackOf + `.includes("x") && ` + rackOf + `.includes("y")`, true},
+		{Filter{Values: []string{`"x"`, `"z"`}}, has + rackOf + `.includes("x") && ` + rackOf + `.includes("z")`, false},
+		{Filter{Values: []string{`"x"`}, Only: true}, has + `(type(` + rackOf + `) == list ? ` + rackOf + ` : [` + rackOf + `]).all(v, v in ["x"])`, false},
+		{Filter{Values: []string{`"x"`, `"y"`, `"z"`}, Only: true}, has + `(type(` + rackOf + `) == list ? ` + rackOf + ` : [` + rackOf + `]).all(v, v in ["x", "y", "z"])`, true},
+		{Filter{}, "false", false},
+		{Filter{Only: true}, "false", false},
+	} {
+		c.filter.Attribute = rack
+		if got := c.filter.selector().CEL.Expression; got != c.expression {
+			t.Errorf("selector %s, want %s", got, c.expression)
+		}
+		if got := c.filter.Passes("example.com", device); got != c.passes {
+			t.Errorf("%+v passes: %t", c.filter, got)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package narrow restricts requests to devices with one value of an attribute.
+// Package narrow restricts requests to devices with certain values of an attribute.
 package narrow
 
 import (
@@ -14,35 +14,47 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/internal/index/shape"
-	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Filter restricts requests to devices with a value of an attribute, or with a list that contains it.
+// Filter restricts requests by the values of an attribute of devices.
 type Filter struct {
 	Attribute resourceapi.FullyQualifiedName
 	// Requests are names of requests, or "request/subrequest". If it is empty, all are restricted.
 	Requests []string
-	// Value is a CEL literal, as of Literals.
-	Value string
+	// Values are CEL literals, as of Literals. A device passes if it has all of them, alone or in a list. If
+	// Only is set, it passes if it has some of them and no others. No device passes if there are none.
+	Values []string
+	Only   bool
 }
 
 // Concerns reports whether a request, or "request/subrequest", is restricted.
-func (f *Filter) Concerns(request string) bool {
-	name, _, _ := strings.Cut(request, "/")
-	return len(f.Requests) == 0 || slices.Contains(f.Requests, name) || slices.Contains(f.Requests, request)
-}
+func (f *Filter) Concerns(request string) bool { return extension.Covers(f.Requests, request) }
 
-// Passes reports whether a device has the value.
+// Passes reports whether a device passes.
 func (f *Filter) Passes(driver string, device *resourceapi.Device) bool {
-	return slices.Contains(Literals(driver, device, f.Attribute), f.Value)
+	has, wanted := Literals(driver, device, f.Attribute), f.Values
+	if f.Only {
+		has, wanted = wanted, has
+	}
+	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(v string) bool { return !slices.Contains(has, v) })
 }
 
-// selector returns a selector for devices with the value. It does not fail on any device.
+// selector returns a selector for devices that pass. It does not fail on any device.
 func (f *Filter) selector() resourceapi.DeviceSelector {
 	domain, id, _ := strings.Cut(string(f.Attribute), "/")
-	attributes := "device.attributes[" + strconv.QuoteToASCII(domain) + "]"
-	id = strconv.QuoteToASCII(id)
-	expression := id + " in " + attributes + " && " + attributes + "[" + id + "].includes(" + f.Value + ")"
+	attributes, id := "device.attributes["+strconv.QuoteToASCII(domain)+"]", strconv.QuoteToASCII(id)
+	attribute := attributes + "[" + id + "]"
+	expression := id + " in " + attributes
+	switch {
+	case len(f.Values) == 0:
+		expression = "false"
+	case f.Only:
+		expression += " && (type(" + attribute + ") == list ? " + attribute + " : [" + attribute + "]).all(v, v in [" + strings.Join(f.Values, ", ") + "])"
+	default:
+		for _, value := range f.Values {
+			expression += " && " + attribute + ".includes(" + value + ")"
+		}
+	}
 	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}
 }
 
@@ -85,7 +97,7 @@ func (f *Filter) extended(more extension.Claim, selector resourceapi.DeviceSelec
 
 // Literals returns the values of a device's attribute as CEL literals, none if the value is unknown.
 func Literals(driver string, device *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
-	a, found := onenode.AttributeOf(driver, device, name)
+	a, found := shape.Published(driver, device.Attributes, name)
 	if !found || shape.Unknown(&a) {
 		return nil
 	}
