@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// bound is how many more targets can be free than before at most: those that pods which stay do not keep in use. Of nodes, some
-// have to keep the pods.
+// bound returns an upper bound of how many more targets can be free than before. Targets in use by pods that stay do not
+// count. For nodes, it also subtracts those that the pods need.
 func (e *freeing) bound(ctx context.Context) (int, error) {
 	most := len(e.targets)
 	if e.goal != Nodes || most == 0 {
@@ -38,20 +38,21 @@ func (e *freeing) bound(ctx context.Context) (int, error) {
 	return max(0, most), nil
 }
 
-// kind is pods that ask for the same. The ask of simple ones is for no devices, or for a number of devices in one request without anything else.
+// kind is pods with equal requests. A simple kind has no devices, or one request for a number of devices without constraints.
 type kind struct {
 	number int // in finder.kinds
 	pods   []*corev1.Pod
-	// simple is set if the pods ask for nothing but so many units. Asks are how many devices they ask for in each way, at least.
+	// simple is set if the pods request nothing but that many units. asks has the minimum number of devices by request, see askFor.
 	simple bool
 	asks   map[string]int64
 	units  int64  // devices of a pod; 1 if it has none
+	least  int64  // minimum number of devices that a pod allocates for itself alone
 	none   bool   // no devices
-	ask    string // what they ask for, but for the number of devices and the resources
+	ask    string // the request without the number of devices, see askFor
 	needs  corev1.ResourceList
 }
 
-// kindsOf lists the kinds of pods of which it can be told what they ask for.
+// kindsOf lists the kinds whose claims are known: those of which a pod runs, or would fit after evictions.
 func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 	from := make(map[*corev1.Pod]simulate.Node)
 	for i := range f.pods {
@@ -82,13 +83,16 @@ func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 			continue
 		}
 		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0, needs: needs(pod), asks: asks(pod, claims)}
+		if ownClaims(pod) {
+			k.least = leastDevices(claims)
+		}
 		k.ask, k.units, k.simple = plainAsk(pod, claims)
 		list = append(list, k)
 	}
 	return list, nil
 }
 
-// claimsOf are the claims of a pod on a node, as if it came there now after others left. It finds none if it would not.
+// claimsOf returns the claims of a pod if it is placed on a node after victims are evicted. found is false if it does not fit.
 func (f *finder) claimsOf(ctx context.Context, pod *corev1.Pod, node simulate.Node, victims []*corev1.Pod) (claims []*resourceapi.ResourceClaim, found bool, err error) {
 	f.scratch.Fork()
 	defer f.scratch.Revert()
@@ -106,14 +110,14 @@ func (f *finder) claimsOf(ctx context.Context, pod *corev1.Pod, node simulate.No
 	return nil, false, nil
 }
 
-// needs is what a pod needs of CPU and the like.
+// needs returns a pod's requests of CPU, memory and other resources.
 func needs(pod *corev1.Pod) corev1.ResourceList {
 	list := nodefit.Needs(pod)
 	delete(list, corev1.ResourcePods)
 	return list
 }
 
-// plainAsk is what a pod asks for of devices, if it is for a number of devices that nothing ties together.
+// plainAsk returns the request of a pod and its number of devices. simple is false unless the pod has one exact request without constraints.
 func plainAsk(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) (ask string, units int64, simple bool) {
 	if len(claims) == 0 {
 		ask, _, simple = askFor(pod, nil)
@@ -126,7 +130,7 @@ func plainAsk(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) (ask string,
 	return askFor(pod, &spec.Requests[0])
 }
 
-// asks are numbers of devices that a pod asks for, at least, by what it asks for.
+// asks returns the minimum number of devices that a pod requests, by request.
 func asks(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) map[string]int64 {
 	all := make(map[string]int64)
 	if !ownClaims(pod) {
@@ -145,12 +149,13 @@ func asks(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) map[string]int64
 	return all
 }
 
-// ownClaims reports whether nobody else uses the claims of a pod.
+// ownClaims reports whether all claims of a pod are made from templates, so that no other pod uses them.
 func ownClaims(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
 }
 
-// askFor is what a request of a pod is for, and for how many devices. Without a request it is about nodes alone.
+// askFor returns a key for a request, and its number of devices. The key covers selectors, tolerations and node selection. A nil request stands
+// for a pod without devices.
 func askFor(pod *corev1.Pod, request *resourceapi.DeviceRequest) (ask string, units int64, simple bool) {
 	var exact *resourceapi.ExactDeviceRequest
 	if request != nil {
@@ -167,7 +172,7 @@ func askFor(pod *corev1.Pod, request *resourceapi.DeviceRequest) (ask string, un
 	return string(text), units, err == nil
 }
 
-// demand is kinds of pods that ask for the same, but for the number of devices. The first asks for least.
+// demand is kinds that differ only in the number of devices. The first has the smallest number.
 type demand []kind
 
 // demands groups kinds that differ in the number of devices only. A kind joins a group if, for each device, it needs at least as much
@@ -189,7 +194,7 @@ func demands(kinds []kind) []demand {
 	return list
 }
 
-// scales reports whether a larger kind needs as much of all resources for each device.
+// scales reports whether a larger kind requests at least as much of every resource per device.
 func (k *kind) scales(larger *kind) bool {
 	for name, least := range k.needs {
 		has := larger.needs[name]
@@ -200,8 +205,8 @@ func (k *kind) scales(larger *kind) bool {
 	return true
 }
 
-// keptFor is how many nodes keep pods at least: those that cannot be free, and as many of the others as the pods of a demand
-// need besides, the roomiest first.
+// keptFor returns a lower bound of how many nodes keep pods: those that cannot be empty, and as many others as the pods of a demand
+// need, the nodes with most room first.
 func (e *freeing) keptFor(ctx context.Context, d demand) (int, error) {
 	total, slack := int64(0), int64(0)
 	for _, k := range d {
@@ -246,8 +251,8 @@ func (e *freeing) keptFor(ctx context.Context, d demand) (int, error) {
 	return kept, nil
 }
 
-// room is how many devices pods of a kind get on a node without the pods that may go, up to a number. It is that number where
-// it cannot be told.
+// room returns how many devices pods of a kind get on a node without the movable pods, at most a given number. It returns that number
+// if the result would not be an upper bound.
 func (e *freeing) room(ctx context.Context, all *simulate.State, node simulate.Node, k *kind, most int64) (int64, error) {
 	free := 0
 	for _, use := range all.Devices(node) {
@@ -284,7 +289,7 @@ func (e *freeing) room(ctx context.Context, all *simulate.State, node simulate.N
 	return min(most, pods*k.units), nil
 }
 
-// fullOfPods reports whether a node takes no more pods, whatever they ask for.
+// fullOfPods reports whether a node has reached its maximum number of pods.
 func fullOfPods(state *simulate.State, node simulate.Node) bool {
 	slots, limited := state.Object(node).Status.Allocatable[corev1.ResourcePods]
 	pods := int64(0)

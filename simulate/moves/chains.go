@@ -18,33 +18,33 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// chains looks for plans in which a pod takes the place of others, and these the places of others again, until one is free for each. It goes
-// on with what costs least together with the prices of the places that are still wanted.
+// chains searches for plans in which a pod takes the place of others, these take the place of others again, and so on until all fit. It is a
+// best-first search by the cost so far plus the prices of the places that are still needed.
 type chains struct {
 	*finder
-	prices []float64 // by kind: what a place is likely to cost
-	least  float64   // what each plan costs
-	// domain are the nodes for the wanted pods, nil for all.
+	prices []float64 // by kind: estimated cost of a place
+	least  float64   // lower bound of the cost of any plan
+	// domain has the nodes for the wanted pods; nil is all nodes.
 	domain sets.Set[simulate.Node]
 	byKind map[int]*offers // of the State
 	open   queue
-	looks  int // positions that were looked at
+	looks  int // number of expanded positions
 	serial int
 }
 
-// position is where some pods have left their nodes and do not all have a place yet.
+// position is a node of the search tree: some pods are evicted, and not all of them have a new node.
 type position struct {
 	state *simulate.State
 	// waiting are pods without a place, the dearest first: positions in finder.pods, or behind them in Wanted.
 	waiting []int
 	last    *taken
 	cost    float64
-	// likely is the cost with that of places for those that wait.
+	// likely is cost plus the prices of places for the waiting pods.
 	likely float64
-	serial int // the later is looked at first, of two alike
+	serial int // of two positions with equal likely, the later is expanded first
 }
 
-// taken is a place that a pod takes; before lists those that were taken before.
+// taken is a pod placed on a node, with those placed before it.
 type taken struct {
 	pod    int
 	node   simulate.Node
@@ -52,17 +52,17 @@ type taken struct {
 }
 
 const (
-	// manyLooks is how many positions are looked at in a domain, manyDomains in how many domains.
+	// manyLooks is the largest number of expanded positions per domain, manyDomains the largest number of domains.
 	manyLooks   = 300
 	manyDomains = 8
-	// atFirst and later are how many nodes with victims a pod may go to, where that is the first step and where it is not.
+	// atFirst and later are the numbers of victim sets that are tried for a pod in the first step and in later ones.
 	atFirst = 16
 	later   = 4
-	// fewFree is on how many nodes a pod is tried that fits without victims.
+	// fewFree is the number of nodes with enough room that are tried for a pod.
 	fewFree = 4
 )
 
-// run looks for plans in all domains, those first in which it is likely to cost least.
+// run searches the domains with the least estimated cost.
 func (c *chains) run(ctx context.Context, domains []domain) error {
 	order := make([]estimate, len(domains))
 	for i, d := range domains {
@@ -89,7 +89,7 @@ func (c *chains) run(ctx context.Context, domains []domain) error {
 	return nil
 }
 
-// estimate is what it is likely to cost that the wanted pods find places in a domain.
+// estimate is the estimated cost of placing the wanted pods in a domain.
 type estimate struct {
 	domain domain
 	cost   float64
@@ -119,7 +119,7 @@ func (c *chains) likelyIn(ctx context.Context, d domain) (cost float64, err erro
 	return cost, nil
 }
 
-// runIn looks for plans in the domain, from the position in which the wanted pods wait.
+// runIn searches for plans in the domain, from the position where only the wanted pods wait.
 func (c *chains) runIn(ctx context.Context) error {
 	start := &position{state: c.state}
 	for i := range c.Wanted {
@@ -161,7 +161,7 @@ func (c *chains) push(at *position) {
 	heap.Push(&c.open, at)
 }
 
-// promising reports whether there may be a better plan from a position.
+// promising reports whether a position may lead to a better plan.
 func (c *chains) promising(at *position) bool {
 	return !c.best.Possible || at.likely < c.best.Cost-slack && c.best.Cost > c.least
 }
@@ -180,7 +180,7 @@ func (c *chains) kind(i int) int {
 	return c.wantedKinds[i-len(c.pods)]
 }
 
-// next lists the positions in which the first pod that waits has a place.
+// next lists the positions after the first waiting pod is placed.
 func (c *chains) next(ctx context.Context, at *position) ([]*position, error) {
 	pod := at.waiting[0]
 	here, elsewhere, err := c.offers(ctx, at, pod)
@@ -229,7 +229,8 @@ func (c *chains) next(ctx context.Context, at *position) ([]*position, error) {
 	return list, nil
 }
 
-// pointless reports whether a pod would take the place of one like it, which might as well stay.
+// pointless reports whether a pod would take the place of one with equal requests. That only adds a move: the other one could take the next place
+// instead. It may make sense where the first has to be in a domain.
 func (c *chains) pointless(pod int, set *simulate.VictimSet) bool {
 	if pod >= len(c.pods) && c.domain != nil {
 		return false
@@ -237,7 +238,7 @@ func (c *chains) pointless(pod int, set *simulate.VictimSet) bool {
 	return slices.ContainsFunc(set.Pods, func(victim *corev1.Pod) bool { return c.pods[c.index[victim]].kind == c.kind(pod) })
 }
 
-// touches reports whether a pod came to a node.
+// touches reports whether a pod was placed on a node since the start.
 func (at *position) touches(node simulate.Node) bool {
 	for t := at.last; t != nil; t = t.before {
 		if t.node == node {
@@ -247,12 +248,12 @@ func (at *position) touches(node simulate.Node) bool {
 	return false
 }
 
-// permits reports whether a pod may go to a node as far as the domain is concerned.
+// permits reports whether the domain allows a pod on a node. Only wanted pods are restricted to the domain.
 func (c *chains) permits(pod int, node simulate.Node) bool {
 	return pod < len(c.pods) || c.domain == nil || c.domain.Has(node)
 }
 
-// content is equal for nodes that are as full, with victims of the same kinds and costs.
+// content returns a key that is equal for nodes with the same utilization and with victims of the same kinds and costs.
 func (c *chains) content(at *position, set *simulate.VictimSet) string {
 	key := []string{fmt.Sprint(at.state.InUse(set.Node))}
 	for _, pod := range set.Pods {
@@ -263,7 +264,7 @@ func (c *chains) content(at *position, set *simulate.VictimSet) string {
 	return strings.Join(key, ",")
 }
 
-// take puts a pod that waits in the place of its victims. It is nil if that does not do.
+// take evicts the victims and puts a waiting pod on their node. It returns nil if the pod does not fit.
 func (c *chains) take(ctx context.Context, at *position, pod int, set *simulate.VictimSet) (*position, error) {
 	sim := at.state.Sim()
 	if err := sim.Evict(set.Pods...); err != nil {
@@ -287,20 +288,20 @@ func (c *chains) take(ctx context.Context, at *position, pod int, set *simulate.
 	return next, nil
 }
 
-// sort puts pods first that are likely to be dear, then those that ask for most.
+// sort orders pods by price, the highest first, then by kind.
 func (c *chains) sort(waiting []int) {
 	slices.SortStableFunc(waiting, func(a, b int) int {
 		return cmp.Or(cmp.Compare(c.prices[c.kind(b)], c.prices[c.kind(a)]), cmp.Compare(c.kind(a), c.kind(b)))
 	})
 }
 
-// offers are nodes for a pod: those on which it fits as they are, the fullest first, and victims on others, the cheapest first.
+// offers are candidate nodes for a pod: those with enough room, the fullest first, and victim sets on others, the cheapest first.
 type offers struct {
 	free    []simulate.Node
 	victims []simulate.VictimSet
 }
 
-// offers are those of a position on the nodes that something happened to, and elsewhere those of the State.
+// offers returns the candidates on nodes that changed since the start, and those elsewhere, which are the same as in the State.
 func (c *chains) offers(ctx context.Context, at *position, pod int) (here, elsewhere *offers, err error) {
 	kind := c.kind(pod)
 	all, err := c.offersFor(ctx, kind)
@@ -345,7 +346,7 @@ func (o *offers) cost(i int) float64 {
 	return o.victims[i-len(o.free)].Cost
 }
 
-// offersFor are those of the State for pods of a kind.
+// offersFor returns the candidates in the State for pods of a kind.
 func (c *chains) offersFor(ctx context.Context, kind int) (*offers, error) {
 	all, known := c.byKind[kind]
 	if !known {
@@ -358,7 +359,7 @@ func (c *chains) offersFor(ctx context.Context, kind int) (*offers, error) {
 	return all, nil
 }
 
-// offersOn looks for offers on some nodes. Pods that have moved stay.
+// offersOn finds candidates on given nodes. Pods in moved are not evicted again.
 func (c *chains) offersOn(ctx context.Context, state *simulate.State, kind int, on simulate.Nodes, moved sets.Set[*corev1.Pod]) (*offers, error) {
 	list, err := state.Victims(ctx, c.kinds[kind], on, func(pod *corev1.Pod) float64 {
 		i, found := c.index[pod]
@@ -388,7 +389,7 @@ func fullestFirst(state *simulate.State, nodes []simulate.Node) {
 	slices.SortStableFunc(nodes, func(a, b simulate.Node) int { return cmp.Compare(inUse[b], inUse[a]) })
 }
 
-// end makes a plan of the places that were taken, if the pods can move in some order.
+// end makes a plan of a position without waiting pods, if there is an order for its moves.
 func (c *chains) end(ctx context.Context, at *position) error {
 	var list []move
 	places := make(map[*corev1.Pod]simulate.Node)

@@ -285,3 +285,22 @@ func TestBoundOfPodsThatShareANode(t *testing.T) {
 	}
 	check(t, sim.State(), &q, plan)
 }
+
+// run puts pods on the nodes of a cluster.
+func run(tb testing.TB, c simulate.Cluster, fill func(put func(pod *corev1.Pod, node int))) *simulate.State {
+	state, err := simulate.Open(c, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sim := state.Sim()
+	fill(func(pod *corev1.Pod, node int) {
+		on, err := state.Node(c.Nodes[node].Name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if result, err := sim.Put(tb.Context(), pod, on); err != nil || !result.All() {
+			tb.Fatalf("pod %s has no place: %v", pod.Name, err)
+		}
+	})
+	return sim.State()
+}

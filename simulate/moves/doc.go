@@ -19,6 +19,8 @@
 //	chains    first plans: a pod takes the place of others, and these that of others
 //	domain    nodes that have in common what wanted pods need
 //	least     what each plan costs at least
+//	monotone  whether fewer free devices may take more of the wanted pods
+//	gain      the bound by how many more nodes have a pod of a kind
 //	prices    the bound by prices for places
 //	goal      Goal, Freeing, and Free
 //	target    nodes and devices that can be free, and which pods keep them in use

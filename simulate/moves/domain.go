@@ -9,10 +9,11 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// domain are nodes that have in common what wanted pods need of labels.
+// domain is the nodes with equal values of the required topology labels.
 type domain []simulate.Node
 
-// domains are all nodes, or those that have one value of each required label. Attributes of devices and preferences are left to simulate.Sim.Gang.
+// domains groups the nodes by the values of the required labels. Without labels there is one domain. Topologies by device attribute and preferred
+// ones are left to simulate.Sim.Gang.
 func (f *finder) domains() []domain {
 	var labels []string
 	for _, t := range f.Topologies {

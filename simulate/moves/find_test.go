@@ -122,6 +122,15 @@ func (l *lab) evict(name string) {
 	l.Claims = slices.DeleteFunc(l.Claims, func(claim *resourceapi.ResourceClaim) bool { return claim.Name == name+"-gpus" })
 }
 
+// nodeOf is the node of a pod, or empty if it has none.
+func (l *lab) nodeOf(name string) string {
+	i := slices.IndexFunc(l.Pods, func(pod *corev1.Pod) bool { return pod.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return l.Pods[i].Spec.NodeName
+}
+
 // position is where all pods are, with which devices.
 func (l *lab) position() string {
 	var list []string
@@ -342,6 +351,9 @@ func (l *lab) replay(seed uint64, plan *moves.Plan, wanted []*corev1.Pod, seen m
 	out := 0
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
+		if on := l.nodeOf(step.Pod.Name); on != step.From.Name() {
+			l.Fatalf("seed %d: step %d: pod %s is on node %q, want %q", seed, i, step.Pod.Name, on, step.From.Name())
+		}
 		if out--; !step.Returns() {
 			l.evict(step.Pod.Name)
 			out++

@@ -11,7 +11,7 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// tries is how many nodes are tried for a pod of a first plan.
+// tries is the largest number of nodes that are tried for a pod of the first plan.
 const tries = 1000
 
 // firstPlan frees one target after the other, those that cost least first.
@@ -47,7 +47,7 @@ func (e *freeing) oneByOne(ctx context.Context) error {
 	return e.keep(ctx, o, set, e.gain)
 }
 
-// freeTarget moves the pods that keep a target in use, if more is free then.
+// freeTarget moves the pods that use a target, if more targets are free afterwards.
 func (g *firstPlan) freeTarget(ctx context.Context, t *target) error {
 	g.sim.Fork()
 	first, cost, next := len(g.steps), g.cost, slices.Clone(g.next)
@@ -103,7 +103,7 @@ func (g *firstPlan) freeNow(node simulate.Node) int {
 	return g.before[node]
 }
 
-// move moves a pod to the first node on which no target is lost. It returns nil if none was found; then the pod has no place.
+// move moves a pod to the first node where it takes no free target. It returns nil if there is none; then the pod stays evicted.
 func (g *firstPlan) move(ctx context.Context, pod *movable) (*Step, error) {
 	if err := g.sim.Evict(pod.Pod); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (g *firstPlan) move(ctx context.Context, pod *movable) (*Step, error) {
 	return nil, nil
 }
 
-// moveTo puts a pod that has no place on a node, if it fits there and no target is lost. Else it returns nil.
+// moveTo puts an evicted pod on a node if it fits there and takes no free target. Else it returns nil.
 func (g *firstPlan) moveTo(ctx context.Context, pod *movable, node simulate.Node) (*Step, error) {
 	before := g.count(g.sim.State(), node)
 	g.sim.Fork()
@@ -143,8 +143,8 @@ func (g *firstPlan) moveTo(ctx context.Context, pod *movable, node simulate.Node
 	return nil, nil
 }
 
-// destinations are the nodes in the order in which pods are moved to them: those that cannot be free first, then the others, those
-// that are tried last first.
+// destinations lists the nodes in the order in which they are tried for moved pods. Nodes that cannot be empty come first. The others follow
+// in the reverse order of targets.
 func (e *freeing) destinations() []simulate.Node {
 	list := make([]simulate.Node, 0, len(e.nodes))
 	seen := make(map[simulate.Node]bool)

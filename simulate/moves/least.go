@@ -15,20 +15,23 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// least is what each plan costs at least, infinite if there is none, and what a place of each kind of pods is worth then.
+// least returns a lower bound of the cost of any plan, infinite if there is none, and the price of a place by kind.
 func (f *finder) least(ctx context.Context, domains []domain) (bound float64, prices []float64, err error) {
-	for _, shape := range f.shapes {
-		one, err := f.leastFor(ctx, shape, domains)
+	kinds, err := f.kindsOf(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := f.readMonotone(ctx, kinds); err != nil {
+		return 0, nil, err
+	}
+	for i := range f.shapes {
+		one, err := f.leastFor(ctx, i, kinds, domains)
 		if err != nil {
 			return 0, nil, err
 		}
 		bound = max(bound, one)
 	}
 	prices = make([]float64, len(f.kinds))
-	kinds, err := f.kindsOf(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
 	for _, q := range f.wantedRequests(kinds) {
 		r, err := f.relax(ctx, &q)
 		if err != nil {
@@ -55,10 +58,10 @@ func (f *finder) least(ctx context.Context, domains []domain) (bound float64, pr
 	return f.roundUp(bound), prices, nil
 }
 
-// slack is what sums of numbers may be wrong by.
+// slack is the tolerance for sums of floating-point numbers.
 const slack = 1e-6
 
-// roundUp is the least that a set of pods can cost that costs so much, where all costs are whole numbers.
+// roundUp rounds a lower bound up if all costs are whole numbers.
 func (f *finder) roundUp(bound float64) float64 {
 	for i := range f.pods {
 		if f.pods[i].cost != math.Trunc(f.pods[i].cost) {
@@ -68,8 +71,9 @@ func (f *finder) roundUp(bound float64) float64 {
 	return math.Ceil(bound - slack)
 }
 
-// leastFor is what it costs at least that the wanted pods of a shape find room in a domain if the pods that leave for that vanish.
-func (f *finder) leastFor(ctx context.Context, shape *simulate.Shape, domains []domain) (float64, error) {
+// leastFor returns a lower bound of the cost of placing the wanted pods of a shape in one of the domains, if evicted pods need no new node.
+func (f *finder) leastFor(ctx context.Context, number int, kinds []kind, domains []domain) (float64, error) {
+	shape := f.shapes[number]
 	list, err := f.state.Victims(ctx, shape, f.on, f.costOf, len(f.nodes))
 	if err != nil {
 		return 0, err
@@ -84,26 +88,39 @@ func (f *finder) leastFor(ctx context.Context, shape *simulate.Shape, domains []
 		if err != nil || !sure {
 			return 0, err
 		}
+		if pods > 0 && !f.monotone[number] {
+			pods = len(shape.Pods)
+		}
 		room := nodeRoom{pods: pods}
 		if set := on[node]; set != nil && set.Least {
 			room.cost = set.Cost
 		}
 		rooms[node] = room
 	}
+	var like []host
+	if k := f.kindOf(kinds, shape); k != nil {
+		if like, err = f.hosts(ctx, shape, k); err != nil {
+			return 0, err
+		}
+	}
 	least := math.Inf(1)
 	for _, d := range domains {
-		least = min(least, d.least(len(shape.Pods), rooms))
+		cost := d.least(len(shape.Pods), rooms)
+		if len(like) > 0 {
+			cost = max(cost, f.leastGain(d, len(shape.Pods), rooms, like))
+		}
+		least = min(least, cost)
 	}
 	return least, nil
 }
 
-// nodeRoom is how many wanted pods a node takes at most, and what it costs at least that it takes one.
+// nodeRoom has upper and lower bounds for a node: how many wanted pods it takes at most, and the least cost of making room for one.
 type nodeRoom struct {
 	pods int
 	cost float64
 }
 
-// least is what it costs at least that so many pods find room: that of the cheapest nodes that take as many.
+// least returns the cost of the cheapest nodes of the domain that take so many pods together.
 func (d domain) least(wanted int, rooms map[simulate.Node]nodeRoom) float64 {
 	costs := slices.Repeat([]float64{math.Inf(1)}, wanted+1) // by how many of the wanted pods have a place
 	costs[0] = 0
@@ -117,8 +134,8 @@ func (d domain) least(wanted int, rooms map[simulate.Node]nodeRoom) float64 {
 	return costs[wanted]
 }
 
-// takesAtMost is how many pods of a wanted shape get devices on a node without the pods that may leave it. Whether there are other resources
-// for one is looked at where no victims were found. Sure is false if there may be more.
+// takesAtMost returns how many pods of a wanted shape get devices on a node without its movable pods. With strict, it also checks CPU and
+// other resources for one pod. sure is false if there may be more.
 func (f *finder) takesAtMost(ctx context.Context, shape *simulate.Shape, node simulate.Node, strict bool) (pods int, sure bool, err error) {
 	f.scratch.Fork()
 	defer f.scratch.Revert()
@@ -133,7 +150,7 @@ func (f *finder) takesAtMost(ctx context.Context, shape *simulate.Shape, node si
 	return result.Placed * pods, result.Undecided == 0, err
 }
 
-// evictAll lets all pods leave a node that may.
+// evictAll evicts the movable pods of a node.
 func (f *finder) evictAll(node simulate.Node) error {
 	for _, i := range f.movable[node] {
 		if err := f.scratch.Evict(f.pods[i].Pod); err != nil {
@@ -143,7 +160,7 @@ func (f *finder) evictAll(node simulate.Node) error {
 	return nil
 }
 
-// take is how many pods of a shape get devices on a node, up to a number. Sure is false if there may be more.
+// take returns how many pods of a shape get devices on a node, at most a given number. sure is false if there may be more.
 func take(ctx context.Context, state *simulate.State, shape *simulate.Shape, node simulate.Node, most int) (pods int, sure bool, err error) {
 	room, err := state.Room(node)
 	if err != nil {
@@ -164,14 +181,14 @@ func take(ctx context.Context, state *simulate.State, shape *simulate.Shape, nod
 	return pods, true, nil
 }
 
-// request is what wanted pods ask for as a number of devices, with all kinds of pods that ask for the same devices.
+// request is a request of wanted pods for a number of devices, with all kinds that have the same request.
 type request struct {
 	ask    string
 	number map[int]int // by kind: devices of a pod
-	unit   *kind       // that asks for fewest of them, and for nothing else
+	unit   *kind       // the simple kind with the smallest number
 }
 
-// wantedRequests lists what the wanted pods ask for.
+// wantedRequests lists the different requests of the wanted pods.
 func (f *finder) wantedRequests(kinds []kind) []request {
 	var list []request
 	for _, wanted := range kinds {
@@ -200,14 +217,14 @@ func (f *finder) wantedRequests(kinds []kind) []request {
 	return list
 }
 
-// numbers are a relaxed question with where its numbers come from.
+// numbers is a relaxed question, with the kinds and nodes that its numbers stand for.
 type numbers struct {
 	relaxed
 	size  []int                 // by kind: the position in sizes of those that move, or -1
 	class map[simulate.Node]int // positions in nodes
 }
 
-// relax makes numbers of the question about a request. It returns nil if that cannot be done.
+// relax makes the relaxed question for a request. It returns nil if devices of a node cannot be counted, such as partitions.
 func (f *finder) relax(ctx context.Context, q *request) (*numbers, error) {
 	r := &numbers{size: slices.Repeat([]int{-1}, len(f.kinds)), class: make(map[simulate.Node]int)}
 	r.sizes = slices.Compact(slices.Sorted(maps.Values(q.number)))
@@ -248,10 +265,10 @@ func (f *finder) relax(ctx context.Context, q *request) (*numbers, error) {
 	return r, nil
 }
 
-// priced is for how many domains the bound by prices is found. Of more, it is that of a domain with all nodes.
+// priced is the largest number of domains with a bound by prices for each. If there are more, one bound for all nodes is used.
 const priced = 64
 
-// boundIn is the least bound of all domains, with the prices of that.
+// boundIn returns the least bound of all domains, with its prices.
 func (r *numbers) boundIn(domains []domain) (least float64, prices []float64) {
 	least = math.Inf(1)
 	start, tries := make([]float64, len(r.sizes)), manyPrices
@@ -274,15 +291,15 @@ func (r *numbers) boundIn(domains []domain) (least float64, prices []float64) {
 	return least, prices
 }
 
-// loader reads what nodes have for the pods of a request.
+// loader counts the devices of nodes for the pods of a request.
 type loader struct {
 	*finder
 	*request
-	// apart has nodes without pods that may leave: whether taking one of their devices takes nothing of another.
+	// apart is by the devices of a node without its movable pods: whether no device is a part of another.
 	apart map[simulate.RoomDevices]bool
 }
 
-// load reads what a node has free, and how many devices are free without each of its pods. It is not plain if that cannot be added up.
+// load counts the free devices of a node, and those that each of its pods frees. plain is false if these numbers cannot be added up.
 func (l *loader) load(ctx context.Context, node simulate.Node) (n loaded, plain bool, err error) {
 	unit := l.kinds[l.unit.number]
 	before, sum := freeDevices(l.state, node), 0
@@ -322,7 +339,7 @@ func (l *loader) load(ctx context.Context, node simulate.Node) (n loaded, plain 
 	return n, sure, err
 }
 
-// none reports whether no pods that ask for the devices get some on an empty node.
+// none reports whether no pod with the request gets devices on a node without movable pods.
 func (l *loader) none(ctx context.Context, empty *simulate.State, node simulate.Node) (bool, error) {
 	for kind := range l.number {
 		if pods, sure, err := take(ctx, empty, l.kinds[kind], node, 1); pods > 0 || !sure || err != nil {
@@ -332,7 +349,7 @@ func (l *loader) none(ctx context.Context, empty *simulate.State, node simulate.
 	return true, nil
 }
 
-// without is how many devices of a node are free without one of its pods.
+// without returns how many devices of a node are free without one of its pods.
 func (l *loader) without(node simulate.Node, pod int) (int, error) {
 	l.scratch.Fork()
 	defer l.scratch.Revert()
@@ -342,7 +359,7 @@ func (l *loader) without(node simulate.Node, pod int) (int, error) {
 	return freeDevices(l.scratch.State(), node), nil
 }
 
-// isApart reports whether the pods that ask for least take devices of an empty node of which nothing else is a part. As many of them get some.
+// isApart reports whether the pods of the smallest kind take devices of which no other is a part. most is how many of them fit.
 func (l *loader) isApart(ctx context.Context, node simulate.Node, most int) (bool, error) {
 	room, err := l.scratch.State().Room(node)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// order looks for an order in which the pods of a set can move.
+// order searches for an order in which the pods of a set can move.
 type order struct {
 	*finder
 	sim    *simulate.Sim
@@ -21,10 +21,10 @@ type order struct {
 	cost   float64
 	steps  []Step
 	places []simulate.Placement
-	// left is how often pods may still be put on a node. Doubts is set once that was too little, or an answer undecided.
+	// left is the remaining number of attempts to put a pod on a node. doubts is set if that ran out, or if a result was undecided.
 	left   int
 	doubts bool
-	// end reports whether all is as it should be once the pods of the set have moved. If not, it changes nothing.
+	// end reports whether the goal is reached after all pods of the set have moved. If not, it changes nothing.
 	end func(context.Context) (bool, error)
 }
 
@@ -51,8 +51,8 @@ func (o *order) candidates(set []movable) {
 	o.nodes = append(o.nodes, last...)
 }
 
-// from goes on from where some pods still are on their old nodes, and others have none. It reports whether that leads to
-// the end; if so, the steps and the places are those, else nothing changed.
+// from continues the search where the pods in old have not moved yet, and those in out are on no node. If it finds an order,
+// steps and places have it. Else nothing changes.
 func (o *order) from(ctx context.Context, old, out []movable) (bool, error) {
 	if len(old)+len(out) == 0 {
 		return o.end(ctx)
@@ -85,7 +85,7 @@ func (o *order) from(ctx context.Context, old, out []movable) (bool, error) {
 	return false, nil
 }
 
-// exceeds reports whether a limit keeps a pod where it is.
+// exceeds reports whether a limit forbids to evict a pod while those in out are on no node.
 func (o *order) exceeds(pod *movable, out []movable) bool {
 	for _, limit := range pod.limits {
 		count := 1
@@ -101,7 +101,7 @@ func (o *order) exceeds(pod *movable, out []movable) bool {
 	return false
 }
 
-// moves puts a pod that has no place on one node after the other, and goes on.
+// moves tries all nodes for an evicted pod, and continues the search from each.
 func (o *order) moves(ctx context.Context, pod *movable, returns bool, old, out []movable) (bool, error) {
 	for _, node := range o.nodes {
 		placement, err := o.put(ctx, pod.Pod, node)
@@ -157,7 +157,7 @@ func (o *order) put(ctx context.Context, pod *corev1.Pod, node simulate.Node) (*
 	return nil, nil
 }
 
-// wanted places the wanted pods.
+// wanted places the wanted pods by trying all nodes for each.
 func (o *order) wanted(ctx context.Context, pods []*corev1.Pod) (bool, error) {
 	if len(pods) == 0 {
 		return true, nil
@@ -180,7 +180,7 @@ func (o *order) wanted(ctx context.Context, pods []*corev1.Pod) (bool, error) {
 	return false, nil
 }
 
-// together places the wanted pods where they have in common what they must.
+// together places the wanted pods as a gang with the required topologies.
 func (o *order) together(ctx context.Context) (bool, error) {
 	if o.left == 0 {
 		o.doubts = true

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// relaxed is Find's question about one demand, where a node is a number of devices and a pod that moves goes to any node with as many
-// devices free, whichever comes first. Pods of other kinds vanish once they leave. No plan costs less than the cheapest answer to that.
+// relaxed is a relaxation of Find's question for one request. A node is a number of devices, and a moved pod fits on any node with enough free devices.
+// The order of moves does not matter, and pods of other kinds need no new node. No plan costs less than the optimum of the relaxation.
 //
-// With a price for a place of each size, each node is a question of its own: which pods leave it, and which come, so that what those that come
-// pay for their places, less what it costs to make the others move and to pay for theirs, is most. What the wanted pods pay, less what
-// all nodes earn, is then at most what the cheapest answer costs, whatever the prices are: a Lagrangian bound.
+// Its bound is that of a Lagrangian relaxation. Each size of pod has a price for a place. Then each node is a problem of its own: which pods leave and which come, so that
+// its profit is largest. Incoming pods pay the price; a pod that leaves costs its move and the price of its new place. What the wanted pods pay, minus the profits of
+// all nodes, is a lower bound for any prices.
 type relaxed struct {
 	// sizes are numbers of devices that pods ask for: first of those that move, then of the wanted ones.
 	sizes  []int
@@ -22,7 +22,7 @@ type relaxed struct {
 	nodes  []loaded
 }
 
-// loaded is what some nodes that are alike have free, and which pods may leave them. Wanted pods may come to some of them.
+// loaded describes equal nodes: free devices and movable pods. count is the number of nodes, home is how many of them may take wanted pods.
 type loaded struct {
 	count, home int
 	free        int
@@ -31,15 +31,15 @@ type loaded struct {
 
 // leaver is a pod that may leave a node.
 type leaver struct {
-	devices int // that are free without it
-	size    int // position in relaxed.sizes; -1 for a pod that vanishes
+	devices int // number of devices that it frees
+	size    int // index in relaxed.sizes; -1 for a pod that needs no new node
 	cost    float64
 }
 
-// manyPrices is how many prices are tried.
+// manyPrices is the number of iterations of the subgradient method.
 const manyPrices = 300
 
-// bound looks for prices with which the bound is highest, from some prices on.
+// bound searches for the prices with the highest bound by the subgradient method, from given prices on.
 func (r *relaxed) bound(prices []float64, tries int) (best float64, _ []float64) {
 	now := slices.Clone(prices)
 	e := &earnings{relaxed: r}
@@ -72,20 +72,20 @@ func (r *relaxed) bound(prices []float64, tries int) (best float64, _ []float64)
 	return best, prices
 }
 
-// earnings finds what nodes earn at some prices.
+// earnings computes the profits of nodes at given prices.
 type earnings struct {
 	*relaxed
 	home, away incomes
-	costs      []float64 // by pods, and devices that are free without them: what that costs at least
+	costs      []float64 // by the first pods of a node and the devices that they free: minimum cost
 }
 
-// incomes are what pods pay that come, at most, by devices.
+// incomes are the largest payments of incoming pods, by the number of free devices.
 type incomes struct {
 	worth []float64
-	last  []int // the size of one of them, -1 for none
+	last  []int // index of the size of one of these pods, -1 for none
 }
 
-// at is the bound at some prices, and by size how many more pods want a place than get one.
+// at returns the bound at given prices and its subgradient: by size, how many more pods need a place than get one.
 func (e *earnings) at(prices []float64) (bound float64, slope []float64) {
 	slope = make([]float64, len(prices))
 	for k, price := range prices {
@@ -106,7 +106,7 @@ func (e *earnings) at(prices []float64) (bound float64, slope []float64) {
 	return bound, slope
 }
 
-// read finds out what pods of some sizes pay.
+// read computes the payments of pods of given sizes.
 func (c *incomes) read(most int, sizes []int, prices []float64) {
 	c.worth, c.last = slices.Grow(c.worth[:0], most+1)[:most+1], slices.Grow(c.last[:0], most+1)[:most+1]
 	for n := range c.worth {
@@ -122,7 +122,7 @@ func (c *incomes) read(most int, sizes []int, prices []float64) {
 	}
 }
 
-// leaving is how many devices are free without the pods of a node.
+// leaving returns how many devices the pods of a node free together.
 func (l *loaded) leaving() (devices int) {
 	for _, pod := range l.pods {
 		devices += pod.devices
@@ -130,7 +130,7 @@ func (l *loaded) leaving() (devices int) {
 	return devices
 }
 
-// leave finds out what it costs that pods leave a node.
+// leave computes the minimum cost of freeing each number of devices of a node.
 func (e *earnings) leave(l *loaded, prices []float64) {
 	width := l.leaving() + 1
 	size := (len(l.pods) + 1) * width
@@ -151,7 +151,7 @@ func (e *earnings) leave(l *loaded, prices []float64) {
 	}
 }
 
-// earned is what as many nodes earn, and changes the slope by the pods that come and leave.
+// earned returns the profit of count equal nodes, and updates the subgradient by the pods that come and leave.
 func (e *earnings) earned(l *loaded, c *incomes, count int, slope []float64) float64 {
 	width := l.leaving() + 1
 	costs := e.costs[len(l.pods)*width:]

@@ -145,6 +145,7 @@ type finder struct {
 	kinds       []*simulate.Shape
 	wantedKinds []int
 	before      []simulate.Fit // by shape: how many of the wanted pods fit without moves
+	monotone    []bool         // by shape: see readMonotone
 	best        Plan
 	spent       int // attempts
 }
@@ -347,11 +348,20 @@ func (f *finder) hopeless(ctx context.Context, set []movable) (bool, error) {
 			return false, err
 		}
 		f.spent += len(f.nodes) / nodesCounted
-		if fit.Pods < len(shape.Pods) && fit.Undecided == 0 {
+		if fit.Pods < f.provable(i) && fit.Undecided == 0 {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// provable is how many wanted pods of a shape fit after all if they do not fit one after the other where the pods that leave vanish. Where
+// fewer free devices may take more pods, that only is certain of the first one.
+func (f *finder) provable(shape int) int {
+	if f.monotone[shape] {
+		return len(f.shapes[shape].Pods)
+	}
+	return 1
 }
 
 // lacksDevices reports whether too few wanted pods of a shape get devices where pods have left, beside those that fit before. It takes no time
@@ -369,7 +379,7 @@ func (f *finder) lacksDevices(ctx context.Context, after *simulate.State, left [
 	if f.before[shape].Undecided > 0 {
 		return false, nil
 	}
-	wanted := len(f.shapes[shape].Pods)
+	wanted := f.provable(shape)
 	pods := f.before[shape].Pods
 	for _, node := range left {
 		if pods >= wanted {

@@ -18,8 +18,8 @@ type move struct {
 	to simulate.Node
 }
 
-// follow looks for an order in which pods move to given nodes, and keeps the plan if it is better. A pod moves as soon as there is room for
-// it. Where no pod can, the first one leaves, and comes back later. Places are those of the wanted pods, where they are tried first.
+// follow searches for an order in which pods move to given nodes, and keeps the plan if it is better. A pod moves as soon as its node has room.
+// If no pod can move, the first one is evicted, and placed later. The wanted pods are tried on the nodes in places first.
 func (f *finder) follow(ctx context.Context, list []move, places map[*corev1.Pod]simulate.Node) error {
 	set := make([]movable, len(list))
 	for i := range list {
@@ -59,7 +59,7 @@ func isOut(out []movable, pod *movable) bool {
 	return slices.ContainsFunc(out, func(m movable) bool { return m.Pod == pod.Pod })
 }
 
-// anyMove makes the first move that is possible, those of pods without a place before others. It returns which, or -1.
+// anyMove makes the first possible move, and returns its index, or -1. Evicted pods come before others.
 func (o *order) anyMove(ctx context.Context, list []move, out []movable) (int, error) {
 	for _, back := range []bool{true, false} {
 		for i := range list {

@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/simulate/internal/subsets"
 )
 
-// search looks at sets of pods, the cheapest first. Those after which too few targets can be free are passed over.
+// search tries sets of pods, the cheapest first. It skips sets that free too few targets even if their pods are only evicted.
 func (e *freeing) search(ctx context.Context) error {
 	costs := make([]float64, len(e.pods))
 	for i := range e.pods {
@@ -56,8 +56,8 @@ func (e *freeing) better(cost float64, room int) bool {
 	return cost < e.result.Cost || cost == e.result.Cost && room < e.result.Room
 }
 
-// attempt looks for an order for a set after which more is free, or as much for less. So many targets can be free at
-// most. Sure says that there is none but the one that was found.
+// attempt searches for an order of a set that frees more targets, or as many at less cost. can is the upper bound of the gain.
+// sure is false if the search was cut short or undecided.
 func (e *freeing) attempt(ctx context.Context, set []movable, cost float64, can int) (sure bool, err error) {
 	left := e.Attempts
 	defer func() { e.spent += e.Attempts - left }()
@@ -92,7 +92,7 @@ func (e *freeing) attempt(ctx context.Context, set []movable, cost float64, can 
 	return true, nil
 }
 
-// gainOf is how many more targets are free after the steps than before.
+// gainOf returns how many more targets are free after the steps than before.
 func (e *freeing) gainOf(o *order) int {
 	state := o.sim.State()
 	gain := 0

@@ -12,10 +12,10 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// target is what is to be free.
+// target is a node or device that is to be free.
 type target struct {
 	Target
-	pods []int // each of them keeps it in use: positions in finder.pods
+	pods []int // indices in finder.pods: the target is in use as long as one of them stays
 	cost float64
 }
 
@@ -54,7 +54,7 @@ func (e *freeing) count(state *simulate.State, node simulate.Node) int {
 	return n
 }
 
-// readTargets finds the targets that are free once all pods are gone that may go, and which pods keep them in use.
+// readTargets finds the targets that would be free without all movable pods, and which pods use them.
 func (e *freeing) readTargets() error {
 	on := make(map[simulate.Node][]int)
 	for i := range e.pods {
@@ -71,7 +71,7 @@ func (e *freeing) readTargets() error {
 	return nil
 }
 
-// targetsOf finds the targets of a node with some pods that may go.
+// targetsOf finds the targets of a node, given its movable pods.
 func (e *freeing) targetsOf(node simulate.Node, pods []int) ([]target, error) {
 	if len(pods) == 0 {
 		return nil, nil
@@ -105,7 +105,7 @@ func (e *freeing) targetsOf(node simulate.Node, pods []int) ([]target, error) {
 	return list, nil
 }
 
-// freeWithout lists the targets of a node that are free without some pods, of which one stays.
+// freeWithout lists the targets of a node that are free after the pods but one are evicted. -1 stands for no pod.
 func (e *freeing) freeWithout(node simulate.Node, pods []int, stays int) (map[Target]bool, error) {
 	e.scratch.Fork()
 	defer e.scratch.Revert()
@@ -124,12 +124,12 @@ func (e *freeing) freeWithout(node simulate.Node, pods []int, stays int) (map[Ta
 	return found, nil
 }
 
-// potential tells how many targets can be free once the pods of a set are gone.
+// potential computes how many targets are free after the pods of a set are evicted.
 type potential struct {
 	keeps [][]int // by pod: targets
 	pods  []int   // by target: how many pods keep it in use
 	gone  []int   // by target: how many of them are gone
-	loose int     // targets that no pod keeps in use by itself
+	loose int     // number of targets that are in use only by several pods together
 }
 
 func newPotential(pods int, targets []target) *potential {

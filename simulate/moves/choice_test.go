@@ -1,0 +1,179 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moves_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/simulate/moves"
+)
+
+// selected lets a pod run on nodes with one value of the label pool only.
+func selected(pod *corev1.Pod, pool string) *corev1.Pod {
+	pod.Spec.NodeSelector = map[string]string{"pool": pool}
+	return pod
+}
+
+// divideInThree is divide with three parts for each GPU.
+func divideInThree(l *lab) {
+	divide(&l.Cluster)
+	three := map[string]resourceapi.Counter{"halves": {Value: resource.MustParse("3")}}
+	for _, slice := range l.Slices {
+		for i := range slice.Spec.SharedCounters {
+			slice.Spec.SharedCounters[i].Counters = three
+		}
+		for i := range slices.Clone(slice.Spec.Devices) {
+			device := &slice.Spec.Devices[i]
+			if i%3 == 0 {
+				device.ConsumesCounters[0].Counters = three
+				continue
+			}
+			if i%3 == 2 {
+				third := *device.DeepCopy()
+				third.Name += "-more"
+				slice.Spec.Devices = append(slice.Spec.Devices, third)
+			}
+		}
+	}
+}
+
+// A node with fewer free devices may take more of the wanted pods: those with a prioritized list of four devices or one, and those that get
+// a whole device where it is free. So some pods have to move, and others must not.
+func TestFindWhereLessRoomTakesMorePods(t *testing.T) {
+	for name, test := range map[string]struct {
+		gpus   []int
+		wanted int
+		parts  bool
+	}{
+		"prioritized list": {[]int{4, 1}, 3, false},
+		"partitions":       {[]int{1, 1}, 2, true},
+	} {
+		l := &lab{T: t, Cluster: gpuCluster(test.gpus...)}
+		l.Nodes[0].Labels = map[string]string{"pool": "a"}
+		template := "1"
+		if test.parts {
+			divideInThree(l)
+		} else {
+			list := l.Templates[0].DeepCopy()
+			template, list.Name = "list", "list"
+			list.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
+				{Name: "four", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 4},
+				{Name: "one", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+			}}}
+			l.Templates = append(l.Templates, list)
+		}
+		for i := range 2 {
+			pod := gpuPod(fmt.Sprintf("runs-%d", i), 1)
+			if test.parts {
+				pod = halfPod(pod.Name)
+			}
+			if !l.place(pod, "node-0") {
+				t.Fatalf("%s: pod %s has no place", name, pod.Name)
+			}
+		}
+		var wanted []*corev1.Pod
+		for i := range test.wanted {
+			pod := selected(gpuPod(fmt.Sprintf("wanted-%d", i), 1), "a")
+			pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = &template
+			wanted = append(wanted, pod)
+		}
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
+		if err != nil || !plan.Possible || plan.Cost != 1 || !plan.Exact() {
+			t.Errorf("%s: %+v, %v; want one move", name, plan, err)
+			continue
+		}
+		l.replay(0, plan, wanted, make(map[string]int))
+	}
+}
+
+// Pods of which a limit lets none be without a place stay, as does what they keep in use. That is known before sets of pods are looked at.
+func TestLimitOfNone(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(4, 4)}
+	l.Nodes[0].Labels = map[string]string{"pool": "a"}
+	l.place(gpuPod("stays", 1), "node-0")
+	l.place(gpuPod("moves", 1), "node-1")
+	q := moves.Question{Nodes: names(&l.Cluster), Limits: []moves.Limit{{Pods: l.Pods[:1], Out: 0}}, Sets: 1}
+	freeing, err := moves.Free(t.Context(), l.open(), moves.Nodes, q)
+	if err != nil || freeing.Most != 1 || freeing.After != 1 || len(freeing.Pods) != 1 || freeing.Pods[0].Name != "moves" {
+		t.Errorf("%d of at most %d nodes are empty, %v; want one", freeing.After, freeing.Most, err)
+	}
+	q.Wanted = []*corev1.Pod{selected(gpuPod("wanted", 4), "a")}
+	plan, err := moves.Find(t.Context(), l.open(), q)
+	if err != nil || plan.Possible || !plan.Exact() {
+		t.Errorf("%+v, %v; want a proof that there is no plan", plan, err)
+	}
+}
+
+// Where costs are fractions, no plan is said to cost a whole number at least.
+func TestBoundOfFractions(t *testing.T) {
+	l := scattered(t)
+	for _, cost := range []float64{0.25, 0.75, 1.25} {
+		q := moves.Question{Wanted: []*corev1.Pod{gpuPod("wanted", 4)}, Nodes: names(&l.Cluster), Cost: func(*corev1.Pod) float64 { return cost }}
+		plan, err := moves.Find(t.Context(), l.open(), q)
+		if err != nil || plan.Cost != 2*cost || !plan.Exact() {
+			t.Errorf("%v for each pod: %+v, %v; want a plan for two", cost, plan, err)
+		}
+		q.Attempts = 1
+		plan, err = moves.Find(t.Context(), l.open(), q)
+		if err != nil || plan.Possible || plan.Bound > 2*cost {
+			t.Errorf("%v for each pod, with one attempt: %+v, %v; want no plan, and that it costs at most two pods", cost, plan, err)
+		}
+	}
+}
+
+// Sets of pods that leave too few devices free take no attempts in proportion to the nodes. So a plan is proven with few attempts.
+func TestFindPassesOverSetsWithoutDevices(t *testing.T) {
+	c := gpuCluster(slices.Repeat([]int{4}, 400)...)
+	for i, pool := range []string{"a", "b"} {
+		c.Nodes[i].Labels = map[string]string{"pool": pool}
+	}
+	state := run(t, c, func(put func(*corev1.Pod, int)) {
+		for i := range c.Nodes {
+			put(gpuPod(fmt.Sprintf("runs-%d", i), 1), i)
+		}
+	})
+	wanted := []*corev1.Pod{selected(gpuPod("wanted-0", 4), "a"), selected(gpuPod("wanted-1", 4), "b")}
+	plan, err := moves.Find(t.Context(), state, moves.Question{Wanted: wanted, Nodes: names(&c), Attempts: 500})
+	if err != nil || !plan.Possible || plan.Cost != 2 || !plan.Exact() {
+		t.Errorf("possible %t, costs %v, at least %v, %v; want a proof that it costs 2", plan.Possible, plan.Cost, plan.Bound, err)
+	}
+}
+
+// A pod does not take the place of one like it, which would have to find another one then. Here those would be 320 moves for nothing.
+func TestFindMovesNoPodForOneLikeIt(t *testing.T) {
+	const like = 320
+	c := gpuCluster(append(slices.Repeat([]int{8}, like+3), 1)...)
+	parts := c
+	parts.Slices = c.Slices[like+3:]
+	divide(&parts) // so that places have no prices
+	c.Slices, c.Templates = append(c.Slices[:like+3:like+3], parts.Slices...), parts.Templates
+	state := run(t, c, func(put func(*corev1.Pod, int)) {
+		for i := range like {
+			put(gpuPod(fmt.Sprintf("like-%d", i), 8), i)
+		}
+		put(gpuPod("four", 4), like)
+		put(gpuPod("two", 2), like)
+		for i := range 2 {
+			put(gpuPod(fmt.Sprintf("stays-%d", i), 4), like+1+i)
+		}
+	})
+	cost := func(pod *corev1.Pod) float64 {
+		if strings.HasPrefix(pod.Name, "stays") {
+			return math.Inf(1)
+		}
+		return 1
+	}
+	plan, err := moves.Find(t.Context(), state, moves.Question{Wanted: []*corev1.Pod{gpuPod("wanted", 8)}, Nodes: names(&c), Cost: cost})
+	if err != nil || !plan.Possible || plan.Cost != 2 {
+		t.Errorf("possible %t, costs %v, at least %v, %v; want two moves", plan.Possible, plan.Cost, plan.Bound, err)
+	}
+}

@@ -1,0 +1,376 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moves_test
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/simulate"
+	"github.com/dray-project/dray/simulate/moves"
+)
+
+// enumeration tries all sets of pods, all orders and all nodes, on Sims.
+type enumeration struct {
+	*testing.T
+	*moves.Question
+	sim   *simulate.Sim
+	nodes []simulate.Node
+	pods  []*corev1.Pod
+	// value is what a position is worth after all pods of a set have moved, negative if it will not do.
+	value func() int
+	find  bool // all values that will do are as good
+	room  int
+	at    map[*corev1.Pod]string // where pods that moved are, with which devices
+	known map[string]int         // by position: the highest value that it leads to
+}
+
+// newEnumeration reads the State. A Goal that is not nil is that of Free.
+func newEnumeration(t *testing.T, state *simulate.State, q *moves.Question, goal *moves.Goal) *enumeration {
+	e := &enumeration{T: t, Question: q, sim: state.Sim(), find: goal == nil, at: make(map[*corev1.Pod]string)}
+	for _, name := range q.Nodes {
+		node, err := state.Node(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.nodes = append(e.nodes, node)
+		e.pods = slices.AppendSeq(e.pods, state.Pods(node))
+	}
+	e.pods = slices.DeleteFunc(e.pods, func(pod *corev1.Pod) bool { return math.IsInf(q.Cost(pod), 1) })
+	switch {
+	case goal != nil:
+		e.value = func() int { return e.free(*goal) }
+	case len(q.Topologies) > 0:
+		e.value = e.together
+	default:
+		e.value = func() int { return e.wanted(q.Wanted) }
+	}
+	return e
+}
+
+// free counts the empty nodes, or the whole devices of which nothing is in use.
+func (e *enumeration) free(goal moves.Goal) (n int) {
+	state := e.sim.State()
+	for _, node := range e.nodes {
+		if goal == moves.Nodes {
+			n++
+			for range state.Pods(node) {
+				n--
+				break
+			}
+			continue
+		}
+		for _, use := range state.Devices(node) {
+			if use.Whole && use.Free {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (e *enumeration) together() int {
+	shapes, err := e.sim.State().Shapes(e.Wanted)
+	if err != nil {
+		e.Fatal(err)
+	}
+	var demands []simulate.Demand
+	for _, shape := range shapes {
+		demands = append(demands, simulate.Demand{Shape: shape, Count: len(shape.Pods)})
+	}
+	e.sim.Fork()
+	defer e.sim.Revert()
+	result, err := e.sim.Gang(e.Context(), demands, e.Topologies, simulate.Real(nil), simulate.FirstFit)
+	if err != nil || result.Undecided > 0 {
+		e.Fatal(result.Undecided, err)
+	}
+	if !result.All() {
+		return -1
+	}
+	return 1
+}
+
+func (e *enumeration) wanted(pods []*corev1.Pod) int {
+	if len(pods) == 0 {
+		return 1
+	}
+	for _, node := range e.nodes {
+		e.sim.Fork()
+		fits := e.put(pods[0], node) && e.wanted(pods[1:]) > 0
+		e.sim.Revert()
+		if fits {
+			return 1
+		}
+	}
+	return -1
+}
+
+// put puts a pod on a node, and notes with which devices.
+func (e *enumeration) put(pod *corev1.Pod, node simulate.Node) bool {
+	result, err := e.sim.Put(e.Context(), pod, node)
+	if err != nil || result.Undecided > 0 {
+		e.Fatal(result.Undecided, err)
+	}
+	for placement := range result.Placements() {
+		claims, err := placement.Claims(e.Context())
+		if err != nil {
+			e.Fatal(err)
+		}
+		text := node.Name()
+		for _, claim := range claims {
+			for _, device := range claim.Status.Allocation.Devices.Results {
+				text += " " + device.Device
+			}
+		}
+		e.at[pod] = text
+	}
+	return result.All()
+}
+
+// reaches is the highest value of all positions after some pods have left their nodes for others, and those that are out have come back.
+func (e *enumeration) reaches(old, out []*corev1.Pod) int {
+	if len(old)+len(out) == 0 {
+		return e.value()
+	}
+	var key strings.Builder
+	for _, list := range [][]*corev1.Pod{old, out} {
+		for _, pod := range list {
+			key.WriteString(pod.Name + ",")
+		}
+		key.WriteString("|")
+	}
+	for _, pod := range e.pods {
+		key.WriteString(e.at[pod] + ",")
+	}
+	if best, found := e.known[key.String()]; found {
+		return best
+	}
+	best := -1
+	comes := func(pod *corev1.Pod, old, out []*corev1.Pod) {
+		for _, node := range e.nodes {
+			e.sim.Fork()
+			if e.put(pod, node) {
+				best = max(best, e.reaches(old, out))
+			}
+			delete(e.at, pod)
+			e.sim.Revert()
+		}
+	}
+	without := func(list []*corev1.Pod, i int) []*corev1.Pod { return slices.Concat(list[:i], list[i+1:]) }
+	for i, pod := range out {
+		comes(pod, old, without(out, i))
+	}
+	for i, pod := range old {
+		if !e.permits(append(slices.Clone(out), pod)) {
+			continue
+		}
+		e.sim.Fork()
+		if err := e.sim.Evict(pod); err != nil {
+			e.Fatal(err)
+		}
+		comes(pod, without(old, i), out)
+		if len(out) < e.room {
+			best = max(best, e.reaches(without(old, i), append(slices.Clone(out), pod)))
+		}
+		e.sim.Revert()
+	}
+	e.known[key.String()] = best
+	return best
+}
+
+// permits reports whether the limits let these pods be without a place.
+func (e *enumeration) permits(out []*corev1.Pod) bool {
+	for _, limit := range e.Limits {
+		n := 0
+		for _, pod := range out {
+			if slices.Contains(limit.Pods, pod) {
+				n++
+			}
+		}
+		if n > limit.Out {
+			return false
+		}
+	}
+	return true
+}
+
+// best is the highest value, then what it costs at least, then with how much room.
+func (e *enumeration) best() (value int, least float64, room int) {
+	value, least = -1, math.Inf(1)
+	for members := range 1 << len(e.pods) {
+		var set []*corev1.Pod
+		total := 0.0
+		for i, pod := range e.pods {
+			if members>>i&1 == 1 {
+				set, total = append(set, pod), total+e.Cost(pod)
+			}
+		}
+		if e.find && total > least+1e-9 {
+			continue
+		}
+		for k := range bits.OnesCount(uint(members)) + 1 {
+			e.room, e.known = k, make(map[string]int)
+			got := e.reaches(set, nil)
+			if got > value || got == value && got >= 0 && (total < least-1e-9 || total < least+1e-9 && k < room) {
+				value, least, room = got, total, k
+			}
+		}
+	}
+	return value, least, room
+}
+
+// cases are the seeds of random questions: few, or those that DRAY_MOVES names as FIRST-END.
+func cases(t *testing.T, few uint64) (first, end uint64) {
+	text := os.Getenv("DRAY_MOVES")
+	if text == "" {
+		return 0, few
+	}
+	from, to, _ := strings.Cut(text, "-")
+	first, err := strconv.ParseUint(from, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err = strconv.ParseUint(to, 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	return first, end
+}
+
+// Plans for clusters with partitions, several claims, alternatives, fractions as costs, limits and groups are those of an enumeration, for all goals.
+func TestMixedLikeEnumeration(t *testing.T) {
+	seen := make(map[string]int)
+	first, end := cases(t, 40)
+	for seed := first; seed < end; seed++ {
+		m := newMixed(seed)
+		empty, state := m.filled(t)
+		var pods []*corev1.Pod
+		for _, name := range names(&m.Cluster) {
+			node, err := state.Node(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods = slices.AppendSeq(pods, state.Pods(node))
+		}
+		q := m.question(t, empty, state, pods)
+		switch m.random.IntN(4) {
+		case 0:
+			m.compareFree(t, seed, state, &q, moves.Nodes, seen)
+		case 1:
+			m.compareFree(t, seed, state, &q, moves.WholeDevices, seen)
+		default:
+			m.compareFind(t, seed, state, &q, seen)
+		}
+		for _, kind := range m.kinds {
+			seen["kind "+kind]++
+		}
+	}
+	t.Log(seen)
+}
+
+func (m *mixed) compareFind(t *testing.T, seed uint64, state *simulate.State, q *moves.Question, seen map[string]int) {
+	plan, err := moves.Find(t.Context(), state, *q)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	value, least, room := newEnumeration(t, state, q, nil).best()
+	told := fmt.Sprintf("possible %t, costs %v, at least %v, room for %d; by enumeration it is %t and costs %v with room for %d", plan.Possible, plan.Cost, plan.Bound, plan.Room, value > 0, least, room)
+	switch {
+	case !plan.Exact():
+		seen["not exact"]++
+		if plan.Possible && plan.Cost < least-1e-9 || plan.Bound > least+1e-9 {
+			t.Errorf("seed %d: %s", seed, told)
+		}
+	case plan.Possible != (value > 0) || plan.Possible && (math.Abs(plan.Cost-least) > 1e-9 || plan.Room < room):
+		t.Errorf("seed %d: %s", seed, told)
+	case plan.Possible && plan.Room > room:
+		seen["more room"]++
+	}
+	few := *q
+	few.Sets, few.Attempts = 1+int(seed%3), 1+int(seed%7)
+	if bounded, err := moves.Find(t.Context(), state, few); err != nil || bounded.Bound > least+1e-9 || bounded.Possible && bounded.Cost < least-1e-9 {
+		t.Errorf("seed %d: bounded: possible %t, costs %v, at least %v, %v; by enumeration it is %t and costs %v", seed, bounded.Possible, bounded.Cost, bounded.Bound, err, value > 0, least)
+	}
+	switch {
+	case !plan.Possible:
+		seen["impossible"]++
+	case len(plan.Pods) == 0:
+		seen["nothing to do"]++
+	default:
+		seen[fmt.Sprintf("%d moves", len(plan.Pods))]++
+		seen[fmt.Sprintf("room for %d", plan.Room)]++
+		if len(q.Topologies) > 0 {
+			seen["a group moves"]++
+		}
+		if plan.Cost != math.Trunc(plan.Cost) {
+			seen["a fraction"]++
+		}
+	}
+}
+
+func (m *mixed) compareFree(t *testing.T, seed uint64, state *simulate.State, q *moves.Question, goal moves.Goal, seen map[string]int) {
+	plan, err := moves.Free(t.Context(), state, goal, *q)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	value, least, room := newEnumeration(t, state, q, &goal).best()
+	told := fmt.Sprintf("goal %d: %d of at most %d free, costs %v, at least %v, room for %d; by enumeration %d are free, it costs %v with room for %d", goal, plan.After, plan.Most, plan.Cost, plan.Bound, plan.Room, value, least, room)
+	switch {
+	case !plan.Exact():
+		seen["not exact"]++
+		if plan.After > value || plan.Most < value || plan.After == value && (plan.Cost < least-1e-9 || plan.Bound > least+1e-9) {
+			t.Errorf("seed %d: %s", seed, told)
+		}
+	case plan.After != value || math.Abs(plan.Cost-least) > 1e-9 || plan.Room < room:
+		t.Errorf("seed %d: %s", seed, told)
+	case plan.Room > room:
+		seen["more room"]++
+	}
+	few := *q
+	few.Sets, few.Attempts = 1+int(seed%3), 1+int(seed%7)
+	if b, err := moves.Free(t.Context(), state, goal, few); err != nil || b.After > value || b.Most < value || b.After == value && (b.Cost < least-1e-9 || b.Bound > least+1e-9) {
+		t.Errorf("seed %d: bounded: goal %d: %d of at most %d free, costs %v, at least %v, %v; by enumeration %d are free, it costs %v", seed, goal, b.After, b.Most, b.Cost, b.Bound, err, value, least)
+	}
+	seen[fmt.Sprintf("goal %d, %d more", goal, plan.After-plan.Before)]++
+}
+
+// filled puts pods on nodes at random, and lets some of them go.
+func (m *mixed) filled(t *testing.T) (empty, now *simulate.State) {
+	state, err := simulate.Open(m.Cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	var run []*corev1.Pod
+	for i := range 4 + m.random.IntN(4) {
+		node, err := state.Node(m.Nodes[m.random.IntN(len(m.Nodes))].Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := m.pod(fmt.Sprintf("runs-%d", i))
+		result, err := sim.Put(t.Context(), pod, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.All() {
+			run = append(run, pod)
+		}
+	}
+	for len(run) > 4 || len(run) > 3 && m.random.IntN(3) > 0 || len(run) > 1 && m.random.IntN(4) == 0 {
+		i := m.random.IntN(len(run))
+		if err := sim.Evict(run[i]); err != nil {
+			t.Fatal(err)
+		}
+		run = slices.Delete(run, i, i+1)
+	}
+	return state, sim.State()
+}

@@ -1,0 +1,222 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moves_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/simulate"
+	"github.com/dray-project/dray/simulate/moves"
+)
+
+// mixed is a random cluster of two or three nodes with a random question. Nodes have GPUs, some with two halves each (shared counters), and NICs.
+// Pods ask for whole GPUs, halves, GPUs of one model, a GPU and a NIC of one NUMA node, claims for both, a list of
+// alternatives, or CPU alone.
+type mixed struct {
+	random *rand.Rand
+	simulate.Cluster
+	kinds []string // names of templates, and cpu
+	costs map[string]float64
+}
+
+// newMixed draws the cluster of a seed, without pods.
+func newMixed(seed uint64) *mixed {
+	m := &mixed{random: rand.New(rand.NewPCG(seed, 29)), costs: make(map[string]float64)}
+	m.Cluster = gpuCluster(1+m.random.IntN(4), 1+m.random.IntN(4), m.random.IntN(3))
+	if m.random.IntN(3) == 0 {
+		m.Nodes, m.Slices = m.Nodes[:2], m.Slices[:2]
+	}
+	m.addDevices()
+	m.addTemplates()
+	for i, node := range m.Nodes {
+		node.Labels = map[string]string{"zone": fmt.Sprint(i % 2)}
+		node.Status.Allocatable = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(fmt.Sprint(3 + m.random.IntN(6))), corev1.ResourcePods: resource.MustParse(fmt.Sprint(3 + m.random.IntN(4))),
+		}
+	}
+	m.kinds = []string{"1", "2"}
+	for _, kind := range []string{"3", "half", "half", "model", "pair", "claims", "list", "cpu", "free-choice"} {
+		if m.random.IntN(3) == 0 {
+			m.kinds = append(m.kinds, kind)
+		}
+	}
+	return m
+}
+
+// addDevices gives GPUs models and NUMA nodes, adds NICs, and divides the GPUs of some nodes.
+func (m *mixed) addDevices() {
+	text := func(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
+	var divided simulate.Cluster
+	divided.Templates = m.Templates
+	rest := m.Slices
+	m.Slices = nil
+	share := m.random.IntN(3)
+	for _, slice := range rest {
+		nics := slice.DeepCopy()
+		nics.Name += "-nics"
+		nics.Spec.Driver, nics.Spec.Devices = "nic.example.com", nil
+		for i := range 1 + m.random.IntN(2) {
+			nics.Spec.Devices = append(nics.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("nic-%d", i)})
+		}
+		m.Slices = append(m.Slices, nics)
+		if m.random.IntN(2) < share {
+			divided.Slices = append(divided.Slices, slice)
+		} else {
+			m.Slices = append(m.Slices, slice)
+		}
+	}
+	divide(&divided)
+	m.Slices, m.Templates = append(m.Slices, divided.Slices...), divided.Templates
+	for _, slice := range m.Slices {
+		model := fmt.Sprint(m.random.IntN(2))
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			if device.Attributes == nil {
+				device.Attributes = make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
+			}
+			device.Attributes["model"], device.Attributes["resource.kubernetes.io/numaNode"] = text(model), text(fmt.Sprint(i%2))
+		}
+	}
+}
+
+// addTemplates adds the templates of the kinds, and classes for what they ask for.
+func (m *mixed) addTemplates() {
+	for name, expression := range map[string]string{
+		"gpu":  `device.driver == "gpu.example.com" && !has(device.attributes["gpu.example.com"].half)`,
+		"part": `device.driver == "gpu.example.com"`,
+		"nic":  `device.driver == "nic.example.com"`,
+	} {
+		class := &resourceapi.DeviceClass{}
+		class.Name = name
+		class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+		m.Classes = slices.DeleteFunc(m.Classes, func(c *resourceapi.DeviceClass) bool { return c.Name == name })
+		m.Classes = append(m.Classes, class)
+	}
+	ask := func(name, class, selector string) resourceapi.DeviceRequest {
+		exact := &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}
+		if selector != "" {
+			exact.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selector}}}
+		}
+		return resourceapi.DeviceRequest{Name: name, Exactly: exact}
+	}
+	add := func(name string, spec resourceapi.DeviceClaim) {
+		template := &resourceapi.ResourceClaimTemplate{}
+		template.Namespace, template.Name, template.Spec.Spec.Devices = "default", name, spec
+		m.Templates = slices.DeleteFunc(m.Templates, func(t *resourceapi.ResourceClaimTemplate) bool { return t.Name == name })
+		m.Templates = append(m.Templates, template)
+	}
+	one := func(requests ...resourceapi.DeviceRequest) resourceapi.DeviceClaim {
+		return resourceapi.DeviceClaim{Requests: requests}
+	}
+	add("half", one(ask("half", "part", `has(device.attributes["gpu.example.com"].half)`)))
+	add("model", one(ask("gpu", "gpu", `device.attributes["gpu.example.com"].model == "1"`)))
+	add("nic", one(ask("nic", "nic", "")))
+	add("free-choice", one(ask("gpu", "part", "")))
+	pair := one(ask("gpu", "gpu", ""), ask("nic", "nic", ""))
+	pair.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("resource.kubernetes.io/numaNode"))}}
+	add("pair", pair)
+	add("list", one(resourceapi.DeviceRequest{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
+		{Name: "many", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(2 + m.random.IntN(3))},
+		{Name: "one", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+	}}))
+}
+
+// pod draws a pod.
+func (m *mixed) pod(name string) *corev1.Pod {
+	kind := m.kinds[m.random.IntN(len(m.kinds))]
+	pod := gpuPod(name, 1)
+	pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = &kind
+	switch kind {
+	case "cpu":
+		pod.Spec.ResourceClaims = nil
+	case "claims":
+		pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = ptr.To("1")
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "nics", ResourceClaimTemplateName: ptr.To("nic")})
+	}
+	if cpu := m.random.IntN(3); cpu > 0 {
+		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(cpu))},
+		}}}
+	}
+	if m.random.IntN(6) == 0 {
+		pod.Spec.NodeSelector = map[string]string{"zone": fmt.Sprint(m.random.IntN(2))}
+	}
+	return pod
+}
+
+// cost draws what it costs to move a pod: a whole number, a fraction, nothing, or what keeps it where it is, such as a higher priority.
+func (m *mixed) cost() float64 {
+	switch m.random.IntN(8) {
+	case 0:
+		return math.Inf(1)
+	case 1:
+		return 0
+	case 2:
+		return float64(1+m.random.IntN(9)) / 10
+	case 3:
+		return 1.0 / 3
+	}
+	return float64(1 + m.random.IntN(3))
+}
+
+// question draws wanted pods, costs and limits. Of some draws, the first wanted pod is one that fits, but only where no pods run.
+func (m *mixed) question(t *testing.T, empty, state *simulate.State, pods []*corev1.Pod) moves.Question {
+	q := moves.Question{Nodes: names(&m.Cluster), Attempts: 1000, Cost: func(pod *corev1.Pod) float64 { return m.costs[pod.Name] }}
+	whole := m.random.IntN(2) == 0
+	for _, pod := range pods {
+		if m.costs[pod.Name] = m.cost(); whole {
+			m.costs[pod.Name] = 1
+		}
+	}
+	for range m.random.IntN(3) {
+		limit := moves.Limit{Out: m.random.IntN(3)}
+		for _, pod := range pods {
+			if m.random.IntN(2) == 0 {
+				limit.Pods = append(limit.Pods, pod)
+			}
+		}
+		q.Limits = append(q.Limits, limit)
+	}
+	var first *corev1.Pod
+	for range 8 {
+		first = m.pod("wanted-0")
+		if m.fits(t, empty, first) && !m.fits(t, state, first) {
+			break
+		}
+	}
+	q.Wanted = append(q.Wanted, first)
+	for i := range m.random.IntN(5) / 2 {
+		pod := m.pod("")
+		if m.random.IntN(2) == 0 {
+			pod = first.DeepCopy()
+		}
+		pod.Name = fmt.Sprintf("wanted-%d", i+1)
+		q.Wanted = append(q.Wanted, pod)
+	}
+	if m.random.IntN(3) == 0 {
+		q.Topologies = []simulate.Topology{{NodeLabel: "zone"}}
+	}
+	return q
+}
+
+func (m *mixed) fits(t *testing.T, state *simulate.State, pod *corev1.Pod) bool {
+	shapes, err := state.Shapes([]*corev1.Pod{pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit, err := state.FitsMany(t.Context(), shapes[0], simulate.Real(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fit.Pods > 0
+}

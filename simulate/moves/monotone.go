@@ -1,0 +1,100 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moves
+
+import (
+	"context"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// readMonotone finds out for which shapes fewer free devices never take more of the wanted pods, placed one after the other. They may where pods have a prioritized
+// list: of four devices, or else one. Four free devices take one pod, and three free devices take three. So may partitions: the first pod
+// gets a whole device, of which each part would do. One pod by itself fits on all nodes with more devices free.
+func (f *finder) readMonotone(ctx context.Context, kinds []kind) error {
+	f.monotone = make([]bool, len(f.shapes))
+	for i, shape := range f.shapes {
+		if f.monotone[i] = len(shape.Pods) == 1; f.monotone[i] {
+			continue
+		}
+		k := f.kindOf(kinds, shape)
+		if k == nil {
+			continue
+		}
+		all := true
+		for _, node := range f.nodes {
+			var err error
+			if all, err = f.isMonotone(ctx, shape, k, node); err != nil {
+				return err
+			}
+			if !all {
+				break
+			}
+		}
+		f.monotone[i] = all
+	}
+	return nil
+}
+
+// kindOf returns the kind of the wanted pods of a shape, or nil if it is not told what they ask for.
+func (f *finder) kindOf(kinds []kind, shape *simulate.Shape) *kind {
+	number := f.wantedKinds[slices.Index(f.Wanted, shape.Pods[0])]
+	at := slices.IndexFunc(kinds, func(k kind) bool { return k.number == number })
+	if at < 0 {
+		return nil
+	}
+	return &kinds[at]
+}
+
+// isMonotone reports that for a node: the pods ask for a number of devices of which none is a part of another one, or two of them never fit.
+func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind, node simulate.Node) (bool, error) {
+	if k.none {
+		return true, nil
+	}
+	f.scratch.Fork()
+	defer f.scratch.Revert()
+	if err := f.evictAll(node); err != nil {
+		return false, err
+	}
+	free := freeDevices(f.scratch.State(), node)
+	alone := int64(free) < 2*k.least
+	for range shape.Pods {
+		result, err := f.scratch.Put(ctx, shape.Pods[0], node)
+		if err != nil || result.Undecided > 0 {
+			return false, err
+		}
+		if !result.All() {
+			more, sure, err := take(ctx, f.scratch.State(), shape, node, 1)
+			return alone || k.simple && more == 0 && sure, err
+		}
+		now := freeDevices(f.scratch.State(), node)
+		if taken := int64(free - now); taken < k.least || !alone && (!k.simple || taken != k.units) {
+			return false, nil
+		}
+		free = now
+	}
+	return true, nil
+}
+
+// leastDevices is how many devices a pod takes at least that nobody else uses then.
+func leastDevices(claims []*resourceapi.ResourceClaim) (n int64) {
+	for _, claim := range claims {
+		for i := range claim.Spec.Devices.Requests {
+			request := &claim.Spec.Devices.Requests[i]
+			switch {
+			case request.Exactly == nil:
+				n++
+			case request.Exactly.AdminAccess != nil && *request.Exactly.AdminAccess:
+			case request.Exactly.AllocationMode == resourceapi.DeviceAllocationModeExactCount:
+				n += request.Exactly.Count
+			default:
+				n++
+			}
+		}
+	}
+	return n
+}
