@@ -54,13 +54,13 @@ func (f *finder) takesOne(ctx context.Context, shape *simulate.Shape, k *kind, n
 	if known[room.Devices()] {
 		return true, nil
 	}
-	free := freeDevices(f.scratch.State(), node)
-	if int64(free) >= 2*k.least {
-		return false, nil
-	}
 	pods, sure, err := take(ctx, f.scratch.State(), shape, node, 2)
-	if pods == 0 || pods > 1 || !sure || err != nil {
-		return pods == 0 && sure, err
+	if pods == 0 || !sure || err != nil {
+		return sure, err
+	}
+	free := freeDevices(f.scratch.State(), node)
+	if pods > 1 || int64(free) >= 2*k.least {
+		return false, nil
 	}
 	result, err := f.scratch.Put(ctx, shape.Pods[0], node)
 	if err != nil || result.Undecided > 0 {

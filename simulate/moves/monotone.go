@@ -50,7 +50,8 @@ func (f *finder) kindOf(kinds []kind, shape *simulate.Shape) *kind {
 	return &kinds[at]
 }
 
-// isMonotone reports that for a node: the pods ask for a number of devices of which none is a part of another one, or two of them never fit.
+// isMonotone reports whether that holds for a node. It does if the pods request a number of devices of which none is a part of another one. It does, too,
+// if the node never takes a single pod, or two of them.
 func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind, node simulate.Node) (bool, error) {
 	if k.none {
 		return true, nil
@@ -62,14 +63,14 @@ func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind,
 	}
 	free := freeDevices(f.scratch.State(), node)
 	alone := int64(free) < 2*k.least
-	for range shape.Pods {
+	for n := range shape.Pods {
 		result, err := f.scratch.Put(ctx, shape.Pods[0], node)
 		if err != nil || result.Undecided > 0 {
 			return false, err
 		}
 		if !result.All() {
 			more, sure, err := take(ctx, f.scratch.State(), shape, node, 1)
-			return alone || k.simple && more == 0 && sure, err
+			return alone || (k.simple || n == 0) && more == 0 && sure, err
 		}
 		now := freeDevices(f.scratch.State(), node)
 		if taken := int64(free - now); taken < k.least || !alone && (!k.simple || taken != k.units) {
