@@ -139,7 +139,9 @@ func (r *repack) run(ctx context.Context, _ []string, f *output) error {
 		return err
 	}
 	q.Wanted, q.Topologies = queue[0].pods, queue[0].topologies
+	p := newProgress(r.origin.streams.Err, "looking for moves", -1)
 	plan, err := moves.Find(ctx, s.state, *q)
+	p.done()
 	if err != nil {
 		return err
 	}
@@ -171,7 +173,9 @@ func (r *repack) free(ctx context.Context, s *simulation, f *output, goal moves.
 			s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
 		}
 	}
+	p := newProgress(r.origin.streams.Err, "looking for moves", -1)
 	plan, err := moves.Free(ctx, s.state, goal, *q)
+	p.done()
 	if err != nil {
 		return err
 	}
