@@ -32,7 +32,8 @@
 // model.
 //
 // A selector that only compares the driver or attributes with literals is evaluated without CEL and without the
-// Memo. An example is a selector for a serial number.
+// Memo: by ==, <, in, startsWith, matches and the like, joined by &&, || and !. An example is a selector for a
+// serial number.
 //
 // # Map
 //

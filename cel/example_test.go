@@ -70,7 +70,7 @@ func ExampleProgram_Reads() {
 
 func ExampleMemo() {
 	memo, cache := cel.NewMemo(1000), cel.NewCache(100)
-	selector, err := cache.Selector(`device.attributes["gpu.example.com"].model.startsWith("h")`)
+	selector, err := cache.Selector(`device.attributes["gpu.example.com"].model.lowerAscii().startsWith("h")`)
 	if err != nil {
 		fmt.Println(err)
 		return

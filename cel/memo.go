@@ -51,7 +51,7 @@ func (m *Memo) Evaluations() int64 { return m.evaluations.Load() }
 
 // Matches is like [Program.Matches].
 func (m *Memo) Matches(ctx context.Context, p *Program, d *Device) (bool, error) {
-	if match, decided := p.comparisons.decide(d); decided {
+	if match, decided := p.comparison.decide(d); decided {
 		return match, nil
 	}
 	a := m.get(p, d, 's', func() (a answer) {

@@ -30,10 +30,11 @@ func fleet(n int) []*Device {
 
 func TestMemoCounts(t *testing.T) {
 	for expression, want := range map[string]int64{
-		`device.attributes["gpu.example.com"].model != "h100"`:                      2,
+		`device.attributes["gpu.example.com"].model.lowerAscii() != "h100"`:         2,
 		`device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("80Gi"))`: 1,
 		`"gpu.example.com" in device.attributes`:                                    1,
-		`device.attributes["gpu.example.com"].uuid != "GPU-1"`:                      100,
+		`device.attributes["gpu.example.com"].uuid.lowerAscii() != "gpu-1"`:         100,
+		`device.attributes["gpu.example.com"].uuid != "GPU-1"`:                      0,
 		`device.attributes["gpu.example.com"].uuid == "GPU-1"`:                      0, // compared without CEL
 		`device.attributes["gpu.example.com"].exists(k, k == "model")`:              100,
 		`device.attributes["gpu.example.com"].missing == 1`:                         1, // errors, too
@@ -90,7 +91,7 @@ func TestMemoKeepsUsesApart(t *testing.T) {
 
 func TestMemoIsBounded(t *testing.T) {
 	const size = 320
-	memo, p := NewMemo(size), selector(t, `device.attributes["gpu.example.com"].uuid != "GPU-1"`)
+	memo, p := NewMemo(size), selector(t, `device.attributes["gpu.example.com"].uuid.lowerAscii() != "gpu-1"`)
 	for _, d := range fleet(3000) {
 		if _, err := memo.Matches(t.Context(), p, d); err != nil {
 			t.Fatal(err)
@@ -109,7 +110,7 @@ func TestMemoIsBounded(t *testing.T) {
 // stream of answers that are not.
 func TestMemoKeepsWhatIsUsed(t *testing.T) {
 	memo := NewMemo(320)
-	popular, rare := selector(t, `device.driver != ""`), selector(t, `device.attributes["gpu.example.com"].uuid != ""`)
+	popular, rare := selector(t, `device.driver.lowerAscii() != ""`), selector(t, `device.attributes["gpu.example.com"].uuid.lowerAscii() != ""`)
 	for _, d := range fleet(3000) {
 		for _, p := range []*Program{popular, rare} {
 			if _, err := memo.Matches(t.Context(), p, d); err != nil {

@@ -24,9 +24,9 @@ type Program struct {
 	checked    *cel.Ast
 	program    cel.Program
 	projector  projector
-	// comparisons is the whole expression if it consists of nothing else, nil otherwise.
-	comparisons comparisons
-	maxCost     func() uint64
+	// comparison is the whole expression if it consists of nothing else, nil otherwise.
+	comparison *comparison
+	maxCost    func() uint64
 }
 
 var programs atomic.Uint64
@@ -56,13 +56,13 @@ func compile(expression string, accepts outputCheck) (*Program, error) {
 		return nil, &CompileError{Expression: expression, Message: err.Error(), Err: err}
 	}
 	return &Program{
-		expression:  expression,
-		id:          programs.Add(1),
-		checked:     checked,
-		program:     program,
-		projector:   newProjector(analyse(checked.NativeRep().Expr())),
-		comparisons: comparisonsIn(checked.NativeRep().Expr()),
-		maxCost:     sync.OnceValue(func() uint64 { return maxCost(w, checked) }),
+		expression: expression,
+		id:         programs.Add(1),
+		checked:    checked,
+		program:    program,
+		projector:  newProjector(analyse(checked.NativeRep().Expr())),
+		comparison: comparisonIn(checked.NativeRep().Expr()),
+		maxCost:    sync.OnceValue(func() uint64 { return maxCost(w, checked) }),
 	}, nil
 }
 
@@ -98,7 +98,7 @@ var boolType = reflect.TypeFor[bool]()
 
 // Matches evaluates a selector. The error is an *[EvalError].
 func (p *Program) Matches(ctx context.Context, d *Device) (bool, error) {
-	if match, decided := p.comparisons.decide(d); decided {
+	if match, decided := p.comparison.decide(d); decided {
 		return match, nil
 	}
 	result, err := p.evaluate(ctx, d)
