@@ -87,7 +87,7 @@ func (s *simSoak) template(name string, count int64) *resourceapi.ResourceClaimT
 	kind := s.updates % simSoakKinds
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}
 	if kind%4 == 0 {
-		exactly.Selectors = selecting(fmt.Sprintf(`device.attributes["%s"].uuid != "none-%d"`, gpuDriver, kind))
+		exactly.Selectors = selecting(fmt.Sprintf(`device.attributes["%s"].uuid.lowerAscii() != "none-%d"`, gpuDriver, kind))
 	}
 	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: fmt.Sprint("r", kind), Exactly: exactly}}
 	return template

@@ -86,7 +86,7 @@ func (s *soak) claim() *resourceapi.ResourceClaim {
 	if s.cycle%8 == 0 {
 		attribute := []string{"uuid", "brand"}[s.cycle/8%2]
 		claim.Spec.Devices.Requests[0].Exactly.Selectors = selecting(
-			fmt.Sprintf(`device.attributes["gpu.example.com"].%s != "value-%d"`, attribute, s.cycle))
+			fmt.Sprintf(`device.attributes["gpu.example.com"].%s.lowerAscii() != "value-%d"`, attribute, s.cycle))
 	}
 	return claim
 }
