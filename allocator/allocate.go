@@ -145,7 +145,7 @@ func askable(ctx context.Context, node *corev1.Node) error {
 func (p *Problem) modelQuestion(view cluster.NodeView, inUse eligibility.Usage) model.Question {
 	a := p.allocator
 	return model.Question{
-		Compiled: p.recall.Compiled, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget, Without: a.without,
+		Compiled: p.recall.Compiled, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget, Few: a.few, Without: a.without,
 	}
 }
 

@@ -146,7 +146,7 @@ func TestMemoryStats(t *testing.T) {
 		memory := allocator.NewMemory(allocator.MemoryOptions{Off: off})
 		var evaluations int64
 		for _, budget := range []int64{0, 1000} {
-			problem := compile(allocator.Options{Memory: memory, Budget: budget}, selecting(claim("c", 1), `device.attributes["gpu.example.com"].model.startsWith("H")`))
+			problem := compile(allocator.Options{Memory: memory, Budget: budget}, selecting(claim("c", 1), `device.attributes["gpu.example.com"].model.lowerAscii().startsWith("h")`))
 			for _, name := range []string{"a", "b", "a"} {
 				found, err := problem.Feasible(ctx, state, node(name))
 				if err != nil || found.Verdict() != allocator.Satisfiable {

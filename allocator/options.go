@@ -54,6 +54,7 @@ type Options struct {
 type Allocator struct {
 	shareID   func() types.UID
 	budget    int64
+	few       int          // the number of devices up to which all are judged
 	without   solver.Rules // rules that are switched off, in measurements only
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
@@ -70,6 +71,9 @@ type Allocator struct {
 	instances sync.Pool
 }
 
+// fewDevices is the number of devices of a node up to which it is not worth the while to judge them one by one.
+const fewDevices = 1024
+
 // New returns an Allocator.
 func New(o Options) *Allocator {
 	if o.Budget <= 0 {
@@ -79,7 +83,7 @@ func New(o Options) *Allocator {
 		o.Memory = NewMemory(MemoryOptions{})
 	}
 	key := partKey{features: o.Features}
-	a := &Allocator{gates: pool.Gates(o.Features.PoolGates()), shareID: o.ShareID, budget: o.Budget, topology: o.Topology, id: o.Memory.ids.Add(1)}
+	a := &Allocator{gates: pool.Gates(o.Features.PoolGates()), shareID: o.ShareID, budget: o.Budget, topology: o.Topology, id: o.Memory.ids.Add(1), few: fewDevices}
 	a.instances.New = func() any { return new(model.Instance) }
 	var reads *alike.Reads
 	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {

@@ -5,6 +5,7 @@ package allocator
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 
@@ -29,8 +30,8 @@ type Outcome interface {
 	// Stats counts the work of the search. All counts are zero if the answer was remembered from an equivalent
 	// node.
 	Stats() Stats
-	// Literal reports whether looking at a free device is an error, such as a selector that fails on it. If
-	// Literal is false, the outcome does not depend on the reason for which a device is unavailable. Take a device that draws on no
+	// Literal reports whether looking at a free device may be an error, such as a selector that fails on it. It is
+	// also set if the search found a device before it had looked at all. If Literal is false, the outcome does not depend on the reason for which a device is unavailable. Take a device that draws on no
 	// counters, and requests for a number of devices without admin access. Then it does not matter whether the
 	// device is in use or has a taint that is not tolerated.
 	Literal() bool
@@ -243,8 +244,9 @@ func (u *Unsatisfiable) InvalidPools() bool { return u.invalidPools() }
 // searches, for each request and constraint about as long as for the answer.
 func (u *Unsatisfiable) Explain() *explain.Explanation {
 	ctx := context.Background()
-	in := new(model.Instance)
-	if err := in.Begin(ctx, u.problem.modelQuestion(u.view, u.state)); err != nil {
+	in, q := new(model.Instance), u.problem.modelQuestion(u.view, u.state)
+	q.Few = math.MaxInt // it looks at all devices
+	if err := in.Begin(ctx, q); err != nil {
 		// Cannot happen: snapshot and usage are immutable, and a node on which Begin fails has no answer.
 		panic("node " + u.Node() + " has an answer, but now: " + err.Error())
 	}

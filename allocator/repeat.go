@@ -66,7 +66,13 @@ func (p *Problem) search(ctx context.Context, view cluster.NodeView, u *cluster.
 			u = u.With(in.Used()) // for an explanation
 		}
 		found, failed := p.conclude(ctx, in, result, u, evaluated)
-		if !yield(found, failed) || found.Verdict() != Satisfiable || u.Source() != nil || !in.Take(result) {
+		if !yield(found, failed) || found.Verdict() != Satisfiable || u.Source() != nil {
+			return
+		}
+		if err = in.Complete(ctx); err != nil {
+			break
+		}
+		if !in.Take(result) {
 			return
 		}
 		evaluated = p.allocator.evaluator.Evaluations()

@@ -218,7 +218,7 @@ func TestCounterInExplanation(t *testing.T) {
 func TestStatsOfSearch(t *testing.T) {
 	// gpu-0 is alone on its root.
 	state := clusterOf(valuesOf(gpus("a", 3, "H100"), "root", "x", "y", "y")).State()
-	outcome, err := compile(allocator.Options{}, selecting(sameRoot(claim("c", 1, 1)), `device.driver.startsWith("gpu")`)).Allocate(t.Context(), state, node("a"))
+	outcome, err := compile(allocator.Options{}, selecting(sameRoot(claim("c", 1, 1)), `device.driver.lowerAscii().startsWith("gpu")`)).Allocate(t.Context(), state, node("a"))
 	if err != nil || chosen(outcome) != "r0=gpu-1 r1=gpu-2" {
 		t.Fatal(chosen(outcome), err)
 	}

@@ -45,6 +45,46 @@ func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 			d.Stops.Set(i)
 		}
 	}
+	return n.cancelled(ctx)
+}
+
+// JudgeFirst is Judge for a search that takes the first device it may. It may judge devices one by one until one is
+// allowed or stops the search. Then complete is false, and devices after that one are in no set. It does so where
+// most devices differ in what the selectors read, so that there is little to judge together, and there are more
+// devices than few.
+func (n *Node) JudgeFirst(ctx context.Context, f *Filter, d *Domain, few int) (complete bool, err error) {
+	if f.All || len(n.List) <= few || !n.differ(ctx, f, few) {
+		return true, n.Judge(ctx, f, d)
+	}
+	d.Allowed, d.Exhausted = n.sets.New(len(n.List)), n.sets.New(len(n.List))
+	j := judge{ctx: ctx, node: n, filter: f}
+	for i := 0; i < len(n.List) && ctx.Err() == nil; i++ {
+		if j.device(d, int32(i)) != nil {
+			d.Stops = n.sets.New(len(n.List)).Set(uint(i))
+		}
+		if d.Stops != nil || d.Allowed.Test(uint(i)) {
+			return false, n.cancelled(ctx)
+		}
+	}
+	return true, n.cancelled(ctx)
+}
+
+// differ reports whether more than few devices have to be judged one by one.
+func (d *Devices) differ(ctx context.Context, f *Filter, few int) bool {
+	if f.projection == nil || few <= 0 {
+		return true
+	}
+	if known, ok := d.equivalences.Get(f.projection); ok {
+		return known.rest.Count() > uint(few)
+	}
+	for i := 0; i < min(len(d.List), maxNumbers) && !f.projection.Full(); i++ {
+		f.projection.Number(ctx, d.List[i].Shape)
+	}
+	return f.projection.Full()
+}
+
+// cancelled returns the error of a cancelled context.
+func (n *Node) cancelled(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("allocation on node %s was cancelled: %w", n.Object.Name, cause)
 	}

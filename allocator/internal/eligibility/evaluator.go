@@ -76,6 +76,9 @@ type Judgement struct {
 	Use *Consumption
 }
 
+// noOffer is the judgement of a shape that matches no class.
+var noOffer = &Judgement{Offer: -1}
+
 // Rejects reports whether the shape cannot serve the filter. An error in Use does not count.
 func (j *Judgement) Rejects() bool {
 	return j.Offer < 0 || j.Use != nil && j.Use.Refusal != ""
@@ -90,18 +93,22 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 	if known := f.judgements[number].Load(); known != nil {
 		return known, nil
 	}
-	notes, j := notesOf(of), &Judgement{Offer: -1}
+	notes, offer := notesOf(of), -1
 	for i, selectors := range f.offers {
 		rejectedBy, err := e.matches(ctx, selectors, notes)
 		if err != nil {
 			return nil, err
 		}
 		if rejectedBy < 0 {
-			j.Offer = i
+			offer = i
 			break
 		}
 	}
-	if j.Offer >= 0 && (f.capacity != nil || !notes.takenWhole) {
+	j := noOffer
+	if offer >= 0 {
+		j = &Judgement{Offer: offer}
+	}
+	if offer >= 0 && (f.capacity != nil || !notes.takenWhole) {
 		j.Use = f.consumption(of)
 	}
 	if number > 0 {

@@ -34,6 +34,9 @@ type Question struct {
 	Before func(a, b *Candidate) bool
 	// Budget is the number of steps after which the answer is Undecided.
 	Budget int64
+	// Few is the number of devices up to which all are judged. Among more, a question for one device may end at
+	// the first that serves.
+	Few int
 	// Without are rules that are switched off. They change the steps only, not the answer.
 	Without solver.Rules
 }
@@ -43,9 +46,12 @@ type Question struct {
 type Instance struct {
 	Question
 	Node eligibility.Node
-	// Literal is set if looking at some device can be an error. The order in which devices are looked at then
-	// matters to the outcome.
+	// Literal is set if looking at some device can be an error, or if not all were judged. The order in which
+	// devices are looked at then matters to the outcome.
 	Literal bool
+
+	// partial is set if the devices after the first that may serve were not judged.
+	partial bool
 
 	// taken are devices that were taken and are not marked in Node yet.
 	taken    []int32
@@ -94,15 +100,12 @@ func (in *Instance) Needed(alt *claims.Alternative) int {
 // Begin judges the devices that the node reaches and translates the question. An error is about the input. It
 // holds for every node unless it names one.
 func (in *Instance) Begin(ctx context.Context, q Question) error {
-	in.Question, in.Literal = q, false
+	in.Question = q
 	in.Node.Begin(q.Evaluator, q.View, q.Usage, &in.memory.sets)
 	in.frame = frameOf(in.Node.Devices)
 	in.filtered = append(in.filtered[:0], make([]eligibility.Domain, len(q.Compiled.Filters))...)
-	for f, filter := range q.Compiled.Filters {
-		if err := in.Node.Judge(ctx, filter, &in.filtered[f]); err != nil {
-			return err
-		}
-		in.Literal = in.Literal || in.filtered[f].Stops != nil
+	if err := in.judge(ctx); err != nil {
+		return err
 	}
 	in.addDevices()
 	for _, alt := range q.Compiled.Domains {
@@ -123,6 +126,51 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 	}
 	in.addRequests()
 	return in.checkLimits()
+}
+
+// judge fills in the domains of the filters.
+func (in *Instance) judge(ctx context.Context) error {
+	in.partial, in.Literal = false, false
+	one := in.takesFirst()
+	for f, filter := range in.Compiled.Filters {
+		var err error
+		if one {
+			var complete bool
+			complete, err = in.Node.JudgeFirst(ctx, filter, &in.filtered[f], in.Few)
+			in.partial = !complete
+		} else {
+			err = in.Node.Judge(ctx, filter, &in.filtered[f])
+		}
+		if err != nil {
+			return err
+		}
+		in.Literal = in.Literal || in.partial || in.filtered[f].Stops != nil
+	}
+	return nil
+}
+
+// takesFirst reports whether the solution is the first device that serves by itself and for which there is enough
+// of counters and shares: the claims ask for one device, and relate it to no other.
+func (in *Instance) takesFirst() bool {
+	c := in.Compiled
+	return len(c.Alternatives) == 1 && len(c.Filters) == 1 && len(c.Constraints) == 0 && in.Before == nil &&
+		c.Alternatives[0].Count == 1 && !c.Alternatives[0].All && len(c.Alternatives[0].Totals) == 0
+}
+
+// Complete judges the devices that were not judged so far. The error is about the context.
+func (in *Instance) Complete(ctx context.Context) error {
+	if !in.partial {
+		return nil
+	}
+	in.partial = false
+	in.filtered[0] = eligibility.Domain{}
+	if err := in.Node.Judge(ctx, in.Compiled.Filters[0], &in.filtered[0]); err != nil {
+		return err
+	}
+	in.Literal = in.filtered[0].Stops != nil
+	in.problem.Domains = in.problem.Domains[:0]
+	in.addDomain(in.Compiled.Domains[0])
+	return nil
 }
 
 // Take adds the devices of the last result to those in use, so that Solve returns what Begin and Solve would.

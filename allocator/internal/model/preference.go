@@ -37,6 +37,12 @@ type Miss struct {
 // steps as the first search.
 func (in *Instance) Solve(ctx context.Context) Result {
 	best := in.solver.Solve(ctx, &in.problem, in.Budget, in.rules())
+	if best.End == solver.None && in.partial {
+		if in.Complete(ctx) != nil {
+			return Result{Result: solver.Result{End: solver.Cancelled}}
+		}
+		best = in.solver.Solve(ctx, &in.problem, in.Budget, in.rules())
+	}
 	var missed []Miss
 	left, numbered := in.Budget, false
 	for k := in.Compiled.Required(); k < len(in.Compiled.Constraints) && best.End == solver.Found; k++ {
