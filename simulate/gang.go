@@ -96,6 +96,12 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	for i := range domains {
 		d := &domains[i]
 		d.members = m.members(demands, t, d, on)
+		if err := m.count(ctx, d); err != nil {
+			return Result{}, err
+		}
+		if d.counted {
+			continue // not all fit one after the other
+		}
 		result, err := m.gangOn(ctx, d.members, p)
 		if err != nil || result.All() {
 			result.Domain = d.inCommon(t)
@@ -138,9 +144,53 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		}
 		return none, nil
 	}
+	if nearest.counted {
+		result, err := m.gangOn(ctx, nearest.members, p)
+		if err != nil {
+			return Result{}, err
+		}
+		nearest.unplaced = result.unplaced
+	}
 	none.unplaced = nearest.unplaced
 	none.Closest = &Closest{Domain: nearest.inCommon(t), Placed: nearest.placed, Pods: total}
 	return none, nil
+}
+
+// count counts the pods that fit in a domain one after the other, without placing them. It does so for pods of one
+// demand of which each depends on its node only, and notes the result if not all fit.
+func (m *Sim) count(ctx context.Context, d *domain) error {
+	if len(d.members) != 1 || m.world.placesGangs || !d.members[0].on.distinct() {
+		return nil
+	}
+	one := &d.members[0]
+	a := m.data.needsOf(m.world, one.Shape.kind)
+	if one.Count > mostTogether || !a.separate(ctx) {
+		return nil
+	}
+	c, err := m.world.NewCall(ctx)
+	if err != nil {
+		return err
+	}
+	most, left := true, int64(one.Count)
+	decided := m.data.each(one.on, one.Count, func(_ Node, rec *nodeRecord) {
+		if left <= 0 || c.Doubts || err != nil {
+			return
+		}
+		limit := left
+		if one.PerNode > 0 {
+			limit = min(limit, int64(one.PerNode))
+		}
+		var n int64
+		var doubt bool
+		n, doubt, err = a.room(&c, rec, limit)
+		c.Doubts = c.Doubts || doubt
+		most = most && (n == limit || a.exhausts(rec.facts))
+		left -= n
+	})
+	if err == nil && decided && left > 0 && !c.Doubts && c.Err == nil {
+		d.counted, d.most, d.placed = true, most, one.Count-int(left)
+	}
+	return err
 }
 
 // closest returns the domain in which most pods fit, the first of several. It is nil without domains.
@@ -223,6 +273,9 @@ type domain struct {
 	// placed is the largest number of pods that fit there so far. unplaced explains why the others do not.
 	placed   int
 	unplaced []unplaced
+	// counted is set if the pods were counted instead of placed, and not all fit. unplaced is then not set. most
+	// is set if no more fit in another way.
+	counted, most bool
 }
 
 // note records the result of placing the pods one after the other.

@@ -94,3 +94,10 @@ func TestTotalMemory(t *testing.T) {
 		t.Errorf("little memory:\n%s\nnone:\n%s\nthe usual one:\n%s", got, off, want)
 	}
 }
+
+// PlacesGangs has the pods of gangs placed one after the other in each domain, and asked about together, where counting
+// them would do.
+func PlacesGangs(s *State) *State {
+	s.world.placesGangs = true
+	return s
+}

@@ -145,6 +145,23 @@ func (a *podNeeds) variant(n Node, facts *nodeFacts) int16 {
 	return number
 }
 
+// exhausts reports whether pods that are placed on a node one after the other, until no more fit, are as many as fit
+// in any way. It is so if each asks for a number of devices by one request, and devices are taken whole.
+func (a *podNeeds) exhausts(facts *nodeFacts) bool {
+	number := a.world.admittedVariant(a.kind, facts)
+	if number < 0 {
+		return true
+	}
+	requests := 0
+	for _, s := range a.question(number).Specs {
+		if !s.Plain() {
+			return false
+		}
+		requests += len(s.Devices.Requests)
+	}
+	return requests == 0 || requests == 1 && facts.TakenWhole()
+}
+
 // served returns the answer for the devices of a node, and a variant.
 func (a *podNeeds) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
 	q := a.question(number)

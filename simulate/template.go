@@ -427,6 +427,17 @@ func (n Nodes) limited(d *version) Nodes {
 // freshNodes is the number of nodes without pods that exist or may be added.
 func (p nodesPart) freshNodes(g *group) int { return p.most - g.used }
 
+// distinct reports whether the real nodes, and each template, are in one part only.
+func (n Nodes) distinct() bool {
+	list := n.list()
+	for i := range list {
+		if slices.ContainsFunc(list[:i], func(p nodesPart) bool { return p.template == list[i].template }) {
+			return false
+		}
+	}
+	return true
+}
+
 // disjoint reports whether certainly no node is in the set twice.
 func (n Nodes) disjoint() bool {
 	seen := make(map[*Template]bool)

@@ -41,6 +41,9 @@ type together struct {
 // there is none.
 func (t *together) place(ctx context.Context, domains []domain) (Result, *domain, error) {
 	for i := range domains {
+		if domains[i].most {
+			continue // it is known how many fit
+		}
 		q := t.question(domains[i].members)
 		if q == nil {
 			continue

@@ -59,6 +59,9 @@ type family struct {
 	// admissions are those of kinds without extended resources, by what the kinds ask of nodes.
 	admissions memo.Map[string, *admission]
 
+	// placesGangs is set in tests in which pods of gangs are not counted before they are placed.
+	placesGangs bool
+
 	mu       sync.Mutex
 	claimIDs map[types.NamespacedName]int32
 	// generated has the claims that do not exist yet and that several pods will use, by number.

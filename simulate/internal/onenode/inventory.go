@@ -104,6 +104,11 @@ func (inv *Inventory) findPool(id pools.PoolID) (int, bool) {
 	return slices.BinarySearchFunc(inv.Pools, id, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
 }
 
+// TakenWhole reports whether each device of the node is taken whole, and takes nothing of others.
+func (inv *Inventory) TakenWhole() bool {
+	return !slices.ContainsFunc(inv.Pools, func(p OwnPool) bool { return !p.whole })
+}
+
 // Before is how many pools of the node come before another one, by driver and name.
 func (inv *Inventory) Before(id pools.PoolID) int {
 	at, _ := inv.findPool(id)
@@ -334,6 +339,8 @@ type PoolFacts struct {
 	Devices []*resourceapi.Device // by position
 	// Unusable is the reason why nothing can be allocated from the pool, empty if there is none.
 	Unusable string
+	// whole is set if each device is taken whole, and takes nothing of others: there are no shares and no counters.
+	whole bool
 	// parts says for each device whether it is a partition of another one. It is nil until needed.
 	parts atomic.Pointer[[]bool]
 }
@@ -354,12 +361,13 @@ func (f *PoolFacts) DeviceID(device int32) pools.DeviceID {
 
 // newPoolFacts reads a pool. Its devices are those of the highest generation.
 func newPoolFacts(p *pool.Pool) *PoolFacts {
-	f := &PoolFacts{ID: pools.PoolID(p.ID), Devices: make([]*resourceapi.Device, len(p.Devices)), Unusable: cmp.Or(p.Incomplete, p.Invalid)}
+	f := &PoolFacts{ID: pools.PoolID(p.ID), Devices: make([]*resourceapi.Device, len(p.Devices)), Unusable: cmp.Or(p.Incomplete, p.Invalid), whole: true}
 	for _, slice := range p.Slices {
 		f.slices = append(f.slices, slice.Object)
 	}
 	for i := range p.Devices {
 		f.Devices[i] = p.Devices[i].Object
+		f.whole = f.whole && !p.Devices[i].Multiple && len(f.Devices[i].ConsumesCounters) == 0
 		if name := f.Devices[i].Name; f.Unusable == "" && p.Repeats() && p.Lookup(name)[0] != pool.DeviceIndex(i) {
 			f.Unusable = "several devices are named " + name
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
@@ -109,6 +110,18 @@ func (k *Asker) addReads(r *questionReads, s *Spec) {
 // Across reports whether the claim's devices must match those of other claims of the pod.
 func (s *Spec) Across() bool {
 	return len(s.More.MatchAcross) > 0 || slices.ContainsFunc(s.More.Preferred, func(p extension.Preference) bool { return p.Across })
+}
+
+// Plain reports whether each request is for a number of free devices that serve it by themselves: there are no
+// alternatives, constraints and extensions.
+func (s *Spec) Plain() bool {
+	m := &s.More
+	if len(s.Devices.Constraints)+len(m.Requests)+len(m.MatchAcross)+len(m.MatchCapacities)+len(m.MaxDistinct)+len(m.Preferred) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
+		return r.Exactly == nil || r.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll || ptr.Deref(r.Exactly.AdminAccess, false)
+	})
 }
 
 // Claims returns placeholder claims for the question, and what their annotations ask for.
