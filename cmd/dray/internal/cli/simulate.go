@@ -103,8 +103,12 @@ func (o *origin) simulation(ctx context.Context, selected *selection) (*simulati
 		}
 		pods = append(pods, pod)
 	}
-	if pending := len(c.PendingPods()); selected != nil && len(pods) == 0 && pending > 0 {
+	switch pending := len(c.PendingPods()); {
+	case selected == nil || len(pods) > 0:
+	case pending > 0:
 		o.streams.note("no pod that is pending can be asked about: -n, -A, -l and --field-selector choose among %s", render.Count(pending, "pod"))
+	default:
+		o.streams.note("no pod is pending: there is none to ask about")
 	}
 	shapes, err := state.Shapes(pods)
 	s := &simulation{Cluster: c, state: state, shapes: shapes}

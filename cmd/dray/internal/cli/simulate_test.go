@@ -76,6 +76,19 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// Where no pod waits, that is said, and not only a header printed.
+func TestSimulateWithoutPods(t *testing.T) {
+	const nobody = "no pod is pending: there is none to ask about"
+	for _, command := range []string{"dray simulate fits", "dray simulate plan --like a", "dray simulate fits -o json", "dray simulate what-if --remove a"} {
+		if out := run(nodeWithGPUs, append(strings.Fields(command), "-f", "-")...); !strings.Contains(out, nobody) {
+			t.Errorf("%s: %q is not part of:\n%s", command, nobody, out)
+		}
+		if out := run(simulated, append(strings.Fields(command), "-f", "-")...); strings.Contains(out, nobody) {
+			t.Errorf("%s, with pods: %s", command, out)
+		}
+	}
+}
+
 // A new node can be like a or b as long as its pods fit on either.
 func TestSimulatePlanAny(t *testing.T) {
 	b := strings.NewReplacer("{name: a}", "{name: b}", "{name: a-gpus}", "{name: b-gpus}", "nodeName: a", "nodeName: b", "{name: a, gen", "{name: b, gen",
