@@ -145,8 +145,7 @@ func (a *podNeeds) variant(n Node, facts *nodeFacts) int16 {
 	return number
 }
 
-// exhausts reports whether pods that are placed on a node one after the other, until no more fit, are as many as fit
-// in any way. It is so if each asks for a number of devices by one request, and devices are taken whole.
+// exhausts reports whether pods that are placed on a node one after the other are as many as fit in any way. It is so if each asks for a number of devices by one request, and devices are taken whole.
 func (a *podNeeds) exhausts(facts *nodeFacts) bool {
 	number := a.world.admittedVariant(a.kind, facts)
 	if number < 0 {

@@ -50,8 +50,7 @@ func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 
 // JudgeFirst is Judge for a search that takes the first device it may. It may judge devices one by one until one is
 // allowed or stops the search. Then complete is false, and devices after that one are in no set. It does so where
-// most devices differ in what the selectors read, so that there is little to judge together, and there are more
-// devices than few.
+// more than few devices differ in what the selectors read, so that there is little to judge together.
 func (n *Node) JudgeFirst(ctx context.Context, f *Filter, d *Domain, few int) (complete bool, err error) {
 	if f.All || len(n.List) <= few || !n.differ(ctx, f, few) {
 		return true, n.Judge(ctx, f, d)
