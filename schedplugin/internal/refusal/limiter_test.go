@@ -158,3 +158,36 @@ func TestNotesAreCut(t *testing.T) {
 		t.Errorf("cut to %q", got)
 	}
 }
+
+// A note is cut at the end of a line, unless that is far from the limit. It stays valid text.
+func TestCut(t *testing.T) {
+	for name, test := range map[string]struct {
+		note   string
+		length int
+		want   string
+	}{
+		"fits":            {"0123456789", 10, "0123456789"},
+		"one too long":    {"01234567890", 10, "012345\n…"},
+		"end of a line":   {"0123456\n89012", 12, "0123456\n…"},
+		"line is too far": {"012345\n789012", 12, "012345\n7\n…"},
+		"half a letter":   {"012345…8901", 11, "012345\n…"},
+	} {
+		if got := cut(test.note, test.length); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// Nodes are counted, and three of them named.
+func TestNodesOf(t *testing.T) {
+	for want, nodes := range map[string][]string{
+		"1 node (a)":           {"a"},
+		"2 nodes (a, b)":       {"b", "a"},
+		"3 nodes (a, b, c)":    {"c", "b", "a"},
+		"4 nodes (a, b, c, …)": {"d", "c", "b", "a"},
+	} {
+		if got := nodesOf(nodes); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// An allocation in flight is announced with all that it will be. What cannot be announced is not in flight.
+func TestAnnounce(t *testing.T) {
+	claim, dra := boundClaim(nil), &draManager{}
+	claim.Object.Finalizers = nil
+	if err := writer(fake.NewClientset(), dra).SignalPending(claim); err != nil {
+		t.Fatal(err)
+	}
+	if claim.InFlight != "uid" || len(dra.signals) != 1 || dra.signals[0].Status.Allocation != claim.Pending || !slices.Equal(dra.signals[0].Finalizers, []string{resourceapi.Finalizer}) {
+		t.Errorf("in flight as %q, announced %v", claim.InFlight, dra.signals)
+	}
+	claim = boundClaim(nil)
+	claim.Object.UID = "refused"
+	if err := writer(fake.NewClientset(), dra).SignalPending(claim); err == nil || !strings.Contains(err.Error(), "claim default/one: announce its allocation: in flight already") || claim.InFlight != "" {
+		t.Errorf("in flight as %q, error %v", claim.InFlight, err)
+	}
+}
+
+// A flight ends once, with what was written or without. The last pod that shares the claim is told so.
+func TestFlightEnds(t *testing.T) {
+	for _, last := range []bool{true, false} {
+		dra := &draManager{last: last}
+		w, landing, coming := writer(fake.NewClientset(), dra), boundClaim(nil), boundClaim(nil)
+		for _, claim := range []*claimstate.Claim{landing, coming} {
+			if w.EndInFlight(claim) || w.CancelInFlight(claim) || claim.Pending == nil {
+				t.Error("what is not in flight ended")
+			}
+			claim.InFlight = "flight"
+		}
+		if w.EndInFlight(landing) != last || landing.InFlight != "" || landing.Pending == nil {
+			t.Errorf("landed as not the last one: %t, claim %+v", last, landing)
+		}
+		if w.CancelInFlight(coming) != last || coming.InFlight != "" || coming.Pending != nil {
+			t.Errorf("recalled as not the last one: %t, claim %+v", last, coming)
+		}
+		if w.EndInFlight(landing) || w.CancelInFlight(coming) {
+			t.Error("a flight ended twice")
+		}
+		if want := []string{"flight true", "flight false"}; !slices.Equal(dra.removed, want) {
+			t.Errorf("the manager was told %q, want %q", dra.removed, want)
+		}
+	}
+}
+
+// The scheduler's cache may not have a claim yet that was created. Other claims, and other errors, are not waited for.
+func TestAssume(t *testing.T) {
+	many := slices.Repeat([]error{assumecache.ErrNotFound}, 1000)
+	for name, test := range map[string]struct {
+		extended bool
+		errors   []error
+		attempts int // -1: until the end
+	}{
+		"at once":                       {true, nil, 1},
+		"created":                       {true, many[:3], 4},
+		"never seen":                    {true, many, -1},
+		"not created":                   {false, many, 1},
+		"updated by somebody meanwhile": {true, []error{errors.New("older than what is known")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				claim, dra, start := boundClaim(nil), &draManager{errors: test.errors}, time.Now()
+				claim.Extended = test.extended
+				writer(fake.NewClientset(), dra).assume(t.Context(), claim)
+				took := time.Since(start)
+				switch {
+				case test.attempts >= 0 && (len(dra.assumed) != test.attempts || took > time.Second):
+					t.Errorf("%d attempts in %s, want %d", len(dra.assumed), took, test.attempts)
+				case test.attempts < 0 && (took != assumeTimeout || len(dra.assumed) > 200):
+					t.Errorf("%d attempts in %s", len(dra.assumed), took)
+				}
+			})
+		})
+	}
+}
+
+// Deallocation leaves nothing of the status, and says which claim it was about.
+func TestDeallocate(t *testing.T) {
+	claim := boundClaim(allocationOf("gpu-0")).Object
+	claim.Labels = map[string]string{"a": "b"}
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{UID: "a"}}
+	claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Device: "gpu-0"}}
+	before, client := claim.DeepCopy(), fake.NewClientset(claim)
+	if err := writer(client, &draManager{}).Deallocate(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := client.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
+	if err != nil || stored.Status.Allocation != nil || len(stored.Status.ReservedFor)+len(stored.Status.Devices) > 0 || stored.Labels["a"] != "b" {
+		t.Errorf("claim %v, error %v", stored, err)
+	}
+	if got := written(client); got[0] != "update resourceclaims/status" || claim.Status.Allocation == nil || !slices.Equal(before.Status.ReservedFor, claim.Status.ReservedFor) {
+		t.Errorf("wrote %q, and what was given is %v", got, claim)
+	}
+	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("broken") })
+	if err := writer(client, &draManager{}).Deallocate(t.Context(), claim); err == nil || err.Error() != "claim default/one: deallocate: broken" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Only a claim that the API server has is deleted.
+func TestDeleteCreated(t *testing.T) {
+	client := fake.NewClientset()
+	writer(client, &draManager{}).DeleteCreated(t.Context(), extendedClaim(t))
+	if got := written(client); len(got) > 0 {
+		t.Errorf("without a claim: wrote %q", got)
+	}
+	made := boundClaim(nil)
+	made.Extended = true
+	client = fake.NewClientset(made.Object)
+	writer(client, &draManager{}).DeleteCreated(t.Context(), made)
+	if got, want := written(client), []string{"update resourceclaims", "delete resourceclaims"}; !slices.Equal(got, want) {
+		t.Errorf("wrote %q, want %q", got, want)
+	}
+}
+
+// Other finalizers are for others to remove. A claim that is gone is no error, and others say which claim they were about.
+func TestDelete(t *testing.T) {
+	claim := boundClaim(nil).Object
+	claim.Finalizers = []string{"example.com/keep", resourceapi.Finalizer}
+	client := fake.NewClientset(claim)
+	var left []string
+	client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		left = action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim).Finalizers
+		return false, nil, nil
+	})
+	w := writer(client, &draManager{})
+	if err := w.Delete(t.Context(), claim); err != nil || !slices.Equal(left, []string{"example.com/keep"}) || len(claim.Finalizers) != 2 {
+		t.Errorf("finalizers %q, and of what was given %q; error %v", left, claim.Finalizers, err)
+	}
+	if err := w.Delete(t.Context(), claim); err != nil {
+		t.Errorf("what is gone: error %v", err)
+	}
+	for _, verb := range []string{"update", "delete"} {
+		client := fake.NewClientset(claim)
+		client.PrependReactor(verb, "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("broken") })
+		if err := writer(client, &draManager{}).Delete(t.Context(), claim); err == nil || err.Error() != "claim default/one: delete: broken" {
+			t.Errorf("%s: error %v", verb, err)
+		}
+	}
+	client = fake.NewClientset()
+	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(resourceapi.Resource("resourceclaims"), "one", errors.New("changed"))
+	})
+	if err := writer(client, &draManager{}).Delete(t.Context(), claim); err != nil {
+		t.Errorf("what is gone after a conflict: error %v", err)
+	}
+}
