@@ -107,7 +107,7 @@ func TestAwaitDevices(t *testing.T) {
 				if test.allocated > 0 {
 					claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: start.Add(-test.allocated)}
 				}
-				dra := &draManager{claims: map[string]*resourceapi.ResourceClaim{"one": claim}}
+				dra := &claimSink{claims: map[string]*resourceapi.ResourceClaim{"one": claim}}
 				for after, reported := range test.becomes {
 					change := func() {
 						if dra.claims["one"] = conditional(reported); reported == "gone" {
@@ -153,7 +153,7 @@ func TestAwaitDevicesBrokenOff(t *testing.T) {
 	schedmetrics.Register()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	dra := &draManager{claims: map[string]*resourceapi.ResourceClaim{"one": conditional("")}}
+	dra := &claimSink{claims: map[string]*resourceapi.ResourceClaim{"one": conditional("")}}
 	w := writer(fake.NewClientset(), dra)
 	w.Conditions, w.Timeout = true, time.Hour
 	err := w.AwaitDevices(ctx, []*claimstate.Claim{{Object: conditional("")}})

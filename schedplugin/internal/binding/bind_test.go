@@ -31,8 +31,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// draManager notes what it is told of claims. Errors says what AssumeClaimAfterAPICall returns, call by call.
-type draManager struct {
+// claimSink notes what it is told of claims. Errors says what AssumeClaimAfterAPICall returns, call by call.
+type claimSink struct {
 	fwk.SharedDRAManager
 	fwk.ResourceClaimTracker
 	errors  []error
@@ -43,14 +43,14 @@ type draManager struct {
 	claims  map[string]*resourceapi.ResourceClaim
 }
 
-func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker     { return m }
-func (m *draManager) DeviceClassResolver() fwk.DeviceClassResolver { return m }
-func (*draManager) GetDeviceClass(corev1.ResourceName) *resourceapi.DeviceClass {
+func (m *claimSink) ResourceClaims() fwk.ResourceClaimTracker     { return m }
+func (m *claimSink) DeviceClassResolver() fwk.DeviceClassResolver { return m }
+func (*claimSink) GetDeviceClass(corev1.ResourceName) *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{}
 }
-func (m *draManager) List() ([]*resourceapi.ResourceClaim, error) { return nil, nil }
+func (m *claimSink) List() ([]*resourceapi.ResourceClaim, error) { return nil, nil }
 
-func (m *draManager) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) error {
+func (m *claimSink) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) error {
 	m.assumed = append(m.assumed, claim)
 	if n := len(m.assumed); n <= len(m.errors) {
 		return m.errors[n-1]
@@ -58,7 +58,7 @@ func (m *draManager) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) e
 	return nil
 }
 
-func (m *draManager) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
+func (m *claimSink) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
 	if uid == "refused" {
 		return errors.New("in flight already")
 	}
@@ -66,19 +66,19 @@ func (m *draManager) SignalClaimPendingAllocation(uid types.UID, claim *resource
 	return nil
 }
 
-func (m *draManager) MaybeRemoveClaimPendingAllocation(uid types.UID, written bool) bool {
+func (m *claimSink) MaybeRemoveClaimPendingAllocation(uid types.UID, written bool) bool {
 	m.removed = append(m.removed, fmt.Sprint(uid, " ", written))
 	return m.last
 }
 
-func (m *draManager) Get(_, name string) (*resourceapi.ResourceClaim, error) {
+func (m *claimSink) Get(_, name string) (*resourceapi.ResourceClaim, error) {
 	if claim := m.claims[name]; claim != nil {
 		return claim, nil
 	}
 	return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), name)
 }
 
-func writer(client *fake.Clientset, dra *draManager) *Writer {
+func writer(client *fake.Clientset, dra *claimSink) *Writer {
 	return &Writer{Client: client, DRA: dra, Source: claimstate.Source{DRA: dra, Extended: true}, Model: model.New(dra, pools.Gates{})}
 }
 
@@ -110,7 +110,7 @@ func TestBind(t *testing.T) {
 		}, []string{"update resourceclaims/status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim, dra := boundClaim(nil), &draManager{}
+			claim, dra := boundClaim(nil), &claimSink{}
 			others := []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "b", UID: "b"}}
 			claim.Object.Status.ReservedFor = slices.Clone(others)
 			test.change(claim)
@@ -149,7 +149,7 @@ func TestNothingToBind(t *testing.T) {
 	byPlugin := extendedClaim(t)
 	byPlugin.Pending = nil
 	for name, claim := range map[string]*claimstate.Claim{"reserved": reserved, "device plugin": byPlugin} {
-		client, dra := fake.NewClientset(), &draManager{}
+		client, dra := fake.NewClientset(), &claimSink{}
 		if err := writer(client, dra).Bind(t.Context(), claim, thePod(), nil); err != nil || len(client.Actions()) > 0 || len(dra.assumed) > 0 {
 			t.Errorf("%s: wrote %q, error %v", name, written(client), err)
 		}
@@ -161,7 +161,7 @@ func extendedClaim(t *testing.T) *claimstate.Claim {
 	t.Helper()
 	pod := thePod()
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}}}}
-	claim, _, err := claimstate.Source{DRA: &draManager{}, Extended: true}.ExtendedClaim(pod)
+	claim, _, err := claimstate.Source{DRA: &claimSink{}, Extended: true}.ExtendedClaim(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func creating() *fake.Clientset {
 // A claim for extended resources is created with the finalizer, allocated, and said to the kubelet.
 func TestBindExtended(t *testing.T) {
 	mappings := []corev1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: "example.com/gpu", RequestName: "r"}}
-	client, dra, claim := creating(), &draManager{errors: []error{assumecache.ErrNotFound, assumecache.ErrNotFound}}, extendedClaim(t)
+	client, dra, claim := creating(), &claimSink{errors: []error{assumecache.ErrNotFound, assumecache.ErrNotFound}}, extendedClaim(t)
 	if err := writer(client, dra).Bind(t.Context(), claim, thePod(), mappings); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestBindExtendedFails(t *testing.T) {
 		client.PrependReactor(test.verb, test.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("broken")
 		})
-		err := writer(client, &draManager{}).Bind(t.Context(), claim, thePod(), test.mappings)
+		err := writer(client, &claimSink{}).Bind(t.Context(), claim, thePod(), test.mappings)
 		if err == nil || err.Error() != test.err || claim.InMemoryOnly() == test.made {
 			t.Errorf("%s: claim %v, error %v; want %s", name, claim.Object, err, test.err)
 		}
@@ -245,7 +245,7 @@ func TestBindFails(t *testing.T) {
 		"finalizer": {"", "claim default/one: add finalizer: broken"},
 		"status":    {"status", "claim default/one: update status: broken"},
 	} {
-		claim, dra := boundClaim(nil), &draManager{}
+		claim, dra := boundClaim(nil), &claimSink{}
 		claim.Object.Finalizers = nil
 		client := fake.NewClientset(claim.Object)
 		client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -300,7 +300,7 @@ func TestBindUntilKnown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				claim, dra := boundClaim(nil), &draManager{}
+				claim, dra := boundClaim(nil), &claimSink{}
 				client := fake.NewClientset(claim.Object)
 				failures, told := 0, 0
 				client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -355,7 +355,7 @@ func TestBindGivesUp(t *testing.T) {
 				attempts++
 				return true, nil, test.err
 			})
-			w, start := writer(client, &draManager{}), time.Now()
+			w, start := writer(client, &claimSink{}), time.Now()
 			w.Unconfirmed = func(context.Context, *corev1.Pod, error) { told++ }
 			err := w.Bind(t.Context(), claim, thePod(), nil)
 			if took := time.Since(start); !errors.Is(err, test.err) || took < test.least || took > test.most {
@@ -374,7 +374,7 @@ func TestBindCannotRead(t *testing.T) {
 	client := fake.NewClientset()
 	conflict := apierrors.NewConflict(resourceapi.Resource("resourceclaims"), "one", errors.New("changed"))
 	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
-	err := writer(client, &draManager{}).Bind(t.Context(), claim, thePod(), nil)
+	err := writer(client, &claimSink{}).Bind(t.Context(), claim, thePod(), nil)
 	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "get claim default/one after a failed update") {
 		t.Errorf("error %v", err)
 	}

@@ -24,7 +24,7 @@ import (
 
 // An allocation in flight is announced with all that it will be. What cannot be announced is not in flight.
 func TestAnnounce(t *testing.T) {
-	claim, dra := boundClaim(nil), &draManager{}
+	claim, dra := boundClaim(nil), &claimSink{}
 	claim.Object.Finalizers = nil
 	if err := writer(fake.NewClientset(), dra).SignalPending(claim); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestAnnounce(t *testing.T) {
 // A flight ends once, with what was written or without. The last pod that shares the claim is told so.
 func TestFlightEnds(t *testing.T) {
 	for _, last := range []bool{true, false} {
-		dra := &draManager{last: last}
+		dra := &claimSink{last: last}
 		w, landing, coming := writer(fake.NewClientset(), dra), boundClaim(nil), boundClaim(nil)
 		for _, claim := range []*claimstate.Claim{landing, coming} {
 			if w.EndInFlight(claim) || w.CancelInFlight(claim) || claim.Pending == nil {
@@ -81,7 +81,7 @@ func TestAssume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				claim, dra, start := boundClaim(nil), &draManager{errors: test.errors}, time.Now()
+				claim, dra, start := boundClaim(nil), &claimSink{errors: test.errors}, time.Now()
 				claim.Extended = test.extended
 				writer(fake.NewClientset(), dra).assume(t.Context(), claim)
 				took := time.Since(start)
@@ -103,7 +103,7 @@ func TestDeallocate(t *testing.T) {
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{UID: "a"}}
 	claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Device: "gpu-0"}}
 	before, client := claim.DeepCopy(), fake.NewClientset(claim)
-	if err := writer(client, &draManager{}).Deallocate(t.Context(), claim); err != nil {
+	if err := writer(client, &claimSink{}).Deallocate(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := client.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
@@ -114,7 +114,7 @@ func TestDeallocate(t *testing.T) {
 		t.Errorf("wrote %q, and what was given is %v", got, claim)
 	}
 	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("broken") })
-	if err := writer(client, &draManager{}).Deallocate(t.Context(), claim); err == nil || err.Error() != "claim default/one: deallocate: broken" {
+	if err := writer(client, &claimSink{}).Deallocate(t.Context(), claim); err == nil || err.Error() != "claim default/one: deallocate: broken" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -122,14 +122,14 @@ func TestDeallocate(t *testing.T) {
 // Only a claim that the API server has is deleted.
 func TestDeleteCreated(t *testing.T) {
 	client := fake.NewClientset()
-	writer(client, &draManager{}).DeleteCreated(t.Context(), extendedClaim(t))
+	writer(client, &claimSink{}).DeleteCreated(t.Context(), extendedClaim(t))
 	if got := written(client); len(got) > 0 {
 		t.Errorf("without a claim: wrote %q", got)
 	}
 	made := boundClaim(nil)
 	made.Extended = true
 	client = fake.NewClientset(made.Object)
-	writer(client, &draManager{}).DeleteCreated(t.Context(), made)
+	writer(client, &claimSink{}).DeleteCreated(t.Context(), made)
 	if got, want := written(client), []string{"update resourceclaims", "delete resourceclaims"}; !slices.Equal(got, want) {
 		t.Errorf("wrote %q, want %q", got, want)
 	}
@@ -145,7 +145,7 @@ func TestDelete(t *testing.T) {
 		left = action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim).Finalizers
 		return false, nil, nil
 	})
-	w := writer(client, &draManager{})
+	w := writer(client, &claimSink{})
 	if err := w.Delete(t.Context(), claim); err != nil || !slices.Equal(left, []string{"example.com/keep"}) || len(claim.Finalizers) != 2 {
 		t.Errorf("finalizers %q, and of what was given %q; error %v", left, claim.Finalizers, err)
 	}
@@ -155,7 +155,7 @@ func TestDelete(t *testing.T) {
 	for _, verb := range []string{"update", "delete"} {
 		client := fake.NewClientset(claim)
 		client.PrependReactor(verb, "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("broken") })
-		if err := writer(client, &draManager{}).Delete(t.Context(), claim); err == nil || err.Error() != "claim default/one: delete: broken" {
+		if err := writer(client, &claimSink{}).Delete(t.Context(), claim); err == nil || err.Error() != "claim default/one: delete: broken" {
 			t.Errorf("%s: error %v", verb, err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestDelete(t *testing.T) {
 	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(resourceapi.Resource("resourceclaims"), "one", errors.New("changed"))
 	})
-	if err := writer(client, &draManager{}).Delete(t.Context(), claim); err != nil {
+	if err := writer(client, &claimSink{}).Delete(t.Context(), claim); err != nil {
 		t.Errorf("what is gone after a conflict: error %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// draManager stands for a scheduler.
-type draManager struct{ fwk.SharedDRAManager }
+// dra stands for a scheduler.
+type dra struct{ fwk.SharedDRAManager }
 
 // informer has one handler, or fails.
 type informer struct {
@@ -37,7 +37,7 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 // The profiles of a scheduler have one watch, which follows the claims once. Another scheduler has another one.
 func TestWatchIsShared(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	one, claims, found := &draManager{}, &informer{}, 0
+	one, claims, found := &dra{}, &informer{}, 0
 	count := func(*resourceapi.ResourceClaim, string, bool) { found++ }
 	first, err := Of(ctx, one, claims, count)
 	if err != nil {
@@ -47,7 +47,7 @@ func TestWatchIsShared(t *testing.T) {
 	if err != nil || second != first || len(claims.handlers) != 1 {
 		t.Fatalf("a second profile has %v with %d handlers, error %v", second, len(claims.handlers), err)
 	}
-	if other, err := Of(ctx, &draManager{}, claims, count); err != nil || other == first {
+	if other, err := Of(ctx, &dra{}, claims, count); err != nil || other == first {
 		t.Errorf("another scheduler has the same watch, error %v", err)
 	}
 	second.Allocates("ours", claim("ours", "gpu").Status.Allocation)
@@ -60,7 +60,7 @@ func TestWatchIsShared(t *testing.T) {
 	}
 	cancel()
 	failing := &informer{fails: errors.New("no informer")}
-	if watch, err := Of(t.Context(), &draManager{}, failing, count); watch != nil || err == nil || err.Error() != "follow resource claims: no informer" {
+	if watch, err := Of(t.Context(), &dra{}, failing, count); watch != nil || err == nil || err.Error() != "follow resource claims: no informer" {
 		t.Errorf("%v, error %v", watch, err)
 	}
 }
