@@ -4,6 +4,7 @@
 package schedplugin
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -108,8 +109,8 @@ func TestRetry(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			handle, start := &activating{}, time.Now()
-			var end error
-			p := &Plugin{handle: handle, stopped: func() error { return end }}
+			scheduler, end := context.WithCancel(t.Context())
+			p := &Plugin{handle: handle, stopped: scheduler.Err}
 			p.retry(t.Context(), podWith("p"), undecided)
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
@@ -117,7 +118,7 @@ func TestRetry(t *testing.T) {
 				t.Errorf("after %d attempts: pods %v again at %v, want after %s", undecided, handle.pods, handle.at, want)
 			}
 			p.retry(t.Context(), podWith("p"), undecided)
-			end = errors.New("the scheduler ends")
+			end()
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			if len(handle.pods) != 1 {
