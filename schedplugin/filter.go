@@ -32,6 +32,14 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if c.hasNoClaims() {
 		return nil
 	}
+	status := p.filter(ctx, state, c, pod, nodeInfo)
+	if status != nil {
+		c.member.RefusedOn(nodeInfo.Node().Name)
+	}
+	return status
+}
+
+func (p *Plugin) filter(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	node := nodeInfo.Node()
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason == "" {

@@ -139,6 +139,48 @@ func TestGroupWaitsIfThereIsAPlanForLater(t *testing.T) {
 	}
 }
 
+// A group that was refused a plan because its devices are set aside for a nominated pod gets them once that pod is gone. No
+// other plugin refused the planned node, so there is nothing to learn from that.
+func TestGroupGetsDevicesThatWereSetAside(t *testing.T) {
+	w, pods := gangOf(t, []string{"one", "two"}, append(parts("a"), partClaim("one", "whole", "half"), partClaim("two", "whole", "half"), partClaim("aside", "half"))...)
+	w.addNode(roomy("a"))
+	// beside tries the pods as the framework does beside a nominated pod: with it on the node first, then without.
+	beside := func() *framework.CycleState {
+		cycle := framework.NewCycleState()
+		for _, pod := range pods {
+			a, state := together(w, cycle, pod)
+			expect(t, a.preFilter(), fwk.Success, "")
+			with := state.Clone()
+			expect(t, w.plugin.AddPod(w.ctx, with, pod, a.wrap(podWith("nominated", "aside")), a.nodes[0]), fwk.Success, "")
+			if w.plugin.Filter(w.ctx, with, pod, a.nodes[0]).IsSuccess() && a.filter(0).IsSuccess() {
+				expect(t, w.plugin.Reserve(w.ctx, state, pod, "a"), fwk.Success, "")
+				defer w.plugin.Unreserve(w.ctx, state, pod, "a")
+			}
+		}
+		return cycle
+	}
+	object, err := w.plugin.handle.SnapshotSharedLister().PodGroups().Get("default", "gang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := &framework.PodGroupInfo{Name: "gang", Namespace: "default", UnscheduledPods: pods, PodGroup: object}
+	trials := 0
+	result, status := w.plugin.PodGroupPostFilter(w.ctx, beside(), group, func(context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
+		trials++
+		beside()
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	})
+	if result != nil || !status.IsRejected() || trials == 0 {
+		t.Errorf("beside a nominated pod: %v, %v, %d trials", result, status, trials)
+	}
+	cycle := framework.NewCycleState()
+	for _, pod := range pods {
+		a, _ := together(w, cycle, pod)
+		_, status := a.reserve()
+		expect(t, status, fwk.Success, "")
+	}
+}
+
 // groupPlans is how often plans were looked for.
 func groupPlans(t *testing.T) int {
 	t.Helper()

@@ -112,6 +112,8 @@ type Member struct {
 	node string
 	// place is the pod's node and devices in the plan. Nil if the pod may go anywhere.
 	place *place
+	// refused is set once the plugin itself refused the planned node.
+	refused atomic.Bool
 }
 
 // Clone implements StateData.

@@ -206,12 +206,12 @@ func TestPlannedGroups(t *testing.T) {
 		t.Error("there is a planned group at first")
 	}
 	known := g.ensurePlannedGroup(name, "1")
+	known.noPlan(clusterKey{sum: 7}, outlook{"said", 1})
 	known.limits["a"], known.forcePlan = 1, true
-	known.noPlan(7, outlook{"said", 1})
 	if g.ensurePlannedGroup(name, "1") != known || g.plannedGroupOf(name) != known {
 		t.Error("a group is planned twice")
 	}
-	if again := g.resetPlannedGroup(group); again != known || len(again.limits) > 0 || again.statesWithoutPlan[7].text != "said" || len(again.order) != 2 {
+	if again := g.resetPlannedGroup(group); again != known || len(again.limits) > 0 || again.statesWithoutPlan[clusterKey{sum: 7}].text != "said" || len(again.order) != 2 {
 		t.Errorf("anew: %+v", again)
 	}
 	pods := []*corev1.Pod{podIn("ns", "b"), podIn("ns", "a"), podIn("ns", "z"), podIn("m", "z"), podIn("m", "b")}
@@ -240,45 +240,58 @@ func TestPlannedGroups(t *testing.T) {
 // States without a plan are remembered, but for those that are not known, and not too many.
 func TestStatesWithoutPlan(t *testing.T) {
 	m := &plannedGroup{}
-	if m.noPlan(0, outlook{"said", 1}); len(m.statesWithoutPlan) > 0 {
+	if m.noPlan(clusterKey{}, outlook{"said", 1}); len(m.statesWithoutPlan) > 0 {
 		t.Error("what is not known is remembered")
 	}
+	m.limits = map[string]int{"a": 1}
+	if m.noPlan(clusterKey{sum: 1}, outlook{"said", 1}); len(m.statesWithoutPlan) > 0 {
+		t.Error("what other plugins refuse is taken for a property of the state")
+	}
+	m.limits = nil
 	for state := range uint64(maxStates) {
-		m.noPlan(state+1, outlook{"said", 1})
+		m.noPlan(clusterKey{sum: state + 1}, outlook{"said", 1})
 	}
 	if len(m.statesWithoutPlan) != maxStates {
 		t.Errorf("%d states are remembered, want %d", len(m.statesWithoutPlan), maxStates)
 	}
-	if m.noPlan(maxStates+1, outlook{"more", 2}); len(m.statesWithoutPlan) != 1 || m.statesWithoutPlan[maxStates+1].text != "more" {
+	if m.noPlan(clusterKey{sum: maxStates + 1}, outlook{"more", 2}); len(m.statesWithoutPlan) != 1 || m.statesWithoutPlan[clusterKey{sum: maxStates + 1}].text != "more" {
 		t.Errorf("after one too many: %v", m.statesWithoutPlan)
 	}
 }
 
 // A node that takes fewer pods than planned, because another plugin refused one, is remembered with how many it took.
 func TestLearn(t *testing.T) {
-	tried := func(node string, reasons ...string) *Member {
-		return &Member{node: node, State: refusing{reasons: reasons}}
+	tried := func(node string, refused ...string) func(*attempt, *corev1.Pod) *Member {
+		return func(a *attempt, pod *corev1.Pod) *Member {
+			m := &Member{Pod: pod, attempt: a, node: node}
+			for _, by := range refused {
+				m.RefusedOn(by)
+			}
+			return m
+		}
 	}
+	type tries []func(*attempt, *corev1.Pod) *Member
 	for name, test := range map[string]struct {
-		members []*Member // nil: not tried
+		members tries // nil: not tried
 		learned bool
 		limits  string
 	}{
-		"as planned":                 {[]*Member{tried("a"), tried("a"), tried("b")}, false, "map[]"},
-		"the second one was refused": {[]*Member{tried("a"), tried(""), nil}, true, "map[a:1]"},
-		"the first one was refused":  {[]*Member{tried(""), tried("a"), tried("b")}, true, "map[a:0]"},
-		"the last one was refused":   {[]*Member{tried("a"), tried("a"), tried("")}, true, "map[b:0]"},
-		"by Dray":                    {[]*Member{tried("a"), tried("", "in use"), tried("b")}, false, "map[]"},
-		"another node":               {[]*Member{tried("a"), tried("b"), tried("b")}, false, "map[]"},
-		"not tried":                  {[]*Member{tried("a"), nil, tried("")}, false, "map[]"},
+		"as planned":                 {tries{tried("a"), tried("a"), tried("b")}, false, "map[]"},
+		"the second one was refused": {tries{tried("a"), tried(""), nil}, true, "map[a:1]"},
+		"the first one was refused":  {tries{tried(""), tried("a"), tried("b")}, true, "map[a:0]"},
+		"the last one was refused":   {tries{tried("a"), tried("a"), tried("")}, true, "map[b:0]"},
+		"by Dray":                    {tries{tried("a"), tried("", "a"), tried("b")}, false, "map[]"},
+		"by Dray elsewhere":          {tries{tried("a"), tried("", "b", "c"), tried("b")}, true, "map[a:1]"},
+		"another node":               {tries{tried("a"), tried("b"), tried("b")}, false, "map[]"},
+		"not tried":                  {tries{tried("a"), nil, tried("")}, false, "map[]"},
 	} {
 		a := &attempt{group: &plannedGroup{limits: make(map[string]int)}, members: make(map[types.NamespacedName]*Member), plan: &plan{places: make(map[types.NamespacedName]*place)}}
-		for i, m := range test.members {
-			pod := types.NamespacedName{Name: fmt.Sprint(i)}
-			a.plan.order = append(a.plan.order, pod)
-			a.plan.places[pod] = &place{node: []string{"a", "a", "b"}[i]}
-			if m != nil {
-				a.members[pod] = m
+		for i, try := range test.members {
+			pod := podIn("ns", fmt.Sprint(i))
+			a.plan.order = append(a.plan.order, nameOf(pod))
+			a.plan.places[nameOf(pod)] = &place{node: []string{"a", "a", "b"}[i]}
+			if try != nil {
+				a.members[nameOf(pod)] = try(a, pod)
 			}
 		}
 		c := &Cycle{attempts: []*attempt{{first: &Member{}}, a, {first: &Member{}}}}

@@ -6,16 +6,24 @@ package podgroup
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"strconv"
+	"weak"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/pools"
 )
 
-// stateKeyOf hashes all that decides whether there is a plan: devices in use, nodes, and what pods ask for. It is 0 in a what-if.
-func (g *Groups) stateKeyOf(a *attempt) uint64 {
+// clusterKeyOf hashes all that decides whether there is a plan, except limits: devices that exist and that are in use, nodes, and what the
+// pods ask for. It is 0 in a what-if. Least is how many of the pods must get devices.
+func (g *Groups) clusterKeyOf(a *attempt, pods []*waitingPod, least int) clusterKey {
 	preemption, common := a.first.State.Preemption(), a.common
 	view := preemption.View()
 	claims, err := g.Source.DRA.ResourceClaims().List()
 	if preemption.InGroupPreemption() || err != nil {
-		return 0
+		return clusterKey{}
 	}
 	var sum uint64
 	add := func(texts ...string) {
@@ -36,38 +44,38 @@ func (g *Groups) stateKeyOf(a *attempt) uint64 {
 			add("allocated", string(claim.UID), claim.ResourceVersion)
 		}
 	}
-	g.addAsked(a, add)
-	for _, nodeInfo := range a.nodes {
-		used := nodeInfo.GetRequested()
-		sum += uint64(used.GetMilliCPU())*3 + uint64(used.GetMemory())*5 + uint64(len(nodeInfo.GetPods()))*7
-		add(nodeInfo.Node().Name, nodeInfo.Node().ResourceVersion)
-	}
-	for pool := range view.State.Snapshot().Pools() {
-		for slice := range pool.Slices() {
-			add(string(slice.UID), slice.ResourceVersion)
-		}
-	}
-	return max(1, sum)
-}
-
-// addAsked adds what the pods of a group ask for: its pods, how many must start, and the DeviceClasses. The
-// specs of claims are immutable.
-func (g *Groups) addAsked(a *attempt, add func(texts ...string)) {
 	if classes, err := g.Source.DRA.DeviceClasses().List(); err == nil {
 		for _, class := range classes {
 			add("class", string(class.UID), class.ResourceVersion)
 		}
 	}
-	if a.group == nil {
-		return
+	add("least", strconv.Itoa(least))
+	for _, w := range pods {
+		add("pod", string(w.pod.UID), w.kindKey)
 	}
-	if object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(a.group.name.Namespace, a.group.name.Name); err == nil && object.Spec.SchedulingPolicy.Gang != nil {
-		add("minCount", strconv.Itoa(int(object.Spec.SchedulingPolicy.Gang.MinCount)))
+	for _, nodeInfo := range a.nodes {
+		add(nodeTexts(nodeInfo)...)
 	}
-	if live, err := g.Handle.PodGroupManager().PodGroupStates().Get(a.group.name.Namespace, a.group.name.Name); err == nil {
-		add("scheduled", strconv.Itoa(live.ScheduledPodsCount()))
-		for _, pod := range live.UnscheduledPods() {
-			add("pod", string(pod.UID), strconv.Itoa(len(pod.Spec.SchedulingGates)), strconv.FormatBool(pod.DeletionTimestamp != nil))
-		}
+	return clusterKey{max(1, sum), weak.Make(view.State.Snapshot())}
+}
+
+// clusterKey identifies a state of the cluster. The zero clusterKey stands for a state that is not known.
+type clusterKey struct {
+	sum uint64
+	// devices are those that exist. A device may change while its slice has the same version: taints by rules are not in the slice.
+	devices weak.Pointer[pools.Snapshot]
+}
+
+// nodeTexts are what a plan reads of a node: its object, and what pods use there.
+func nodeTexts(nodeInfo fwk.NodeInfo) []string {
+	node, used := nodeInfo.Node(), nodeInfo.GetRequested()
+	texts := []string{"node", node.Name, string(node.UID), node.ResourceVersion, strconv.Itoa(len(nodeInfo.GetPods()))}
+	for _, amount := range []int64{used.GetMilliCPU(), used.GetMemory(), used.GetEphemeralStorage()} {
+		texts = append(texts, strconv.FormatInt(amount, 10))
 	}
+	scalars := used.GetScalarResources()
+	for _, name := range slices.Sorted(maps.Keys(scalars)) {
+		texts = append(texts, string(name), strconv.FormatInt(scalars[name], 10))
+	}
+	return texts
 }

@@ -92,7 +92,7 @@ func (m *Member) WhyNotOn(node string, claims []*claimstate.Claim, usage func() 
 	case m.place.node != node:
 		return "the pods of the group get devices together only if this one goes to node " + m.place.node
 	case !m.place.devicesFree(claims, usage()):
-		return "devices that were planned for the pods of the group were taken meanwhile"
+		return "devices that were planned for the pods of the group are in use or set aside meanwhile"
 	}
 	return ""
 }
@@ -176,6 +176,17 @@ func (m *Member) Planned(claims []*claimstate.Claim, supposed bool) ([]resourcea
 		list = append(list, *allocation)
 	}
 	return list, true
+}
+
+// RefusedOn records that the plugin itself refuses a node. Then the planned node says nothing about other plugins. It may be
+// called from several goroutines.
+func (m *Member) RefusedOn(node string) {
+	if m == nil || m.attempt.plan == nil {
+		return
+	}
+	if planned := m.attempt.plan.places[nameOf(m.Pod)]; planned != nil && planned.node == node {
+		m.refused.Store(true)
+	}
 }
 
 // Placed records the node that was found for the pod.

@@ -65,14 +65,6 @@ func (g *Groups) planFirst(ctx context.Context, m *Member) {
 func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pools.State) *plan {
 	logger := klog.FromContext(ctx)
 	known, name := a.group, a.group.name
-	key := uint64(0)
-	if state == a.first.State.Preemption().View().State {
-		key = g.stateKeyOf(a)
-	}
-	if said, known := known.statesWithoutPlan[key]; known {
-		a.outlook = said
-		return nil
-	}
 	object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
 	if err != nil || object.Spec.SchedulingPolicy.Gang == nil {
 		return nil
@@ -81,12 +73,20 @@ func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pool
 	if len(pods) == 0 {
 		return nil
 	}
-	q := g.question(a, pods)
-	q.State = state
-	q.Min = max(1, int(object.Spec.SchedulingPolicy.Gang.MinCount)-idle)
-	if q.Min > len(pods) {
+	least := max(1, int(object.Spec.SchedulingPolicy.Gang.MinCount)-idle)
+	if least > len(pods) {
 		return nil
 	}
+	var key clusterKey
+	if state == a.first.State.Preemption().View().State {
+		key = g.clusterKeyOf(a, pods, least)
+	}
+	if said, known := known.statesWithoutPlan[key]; known {
+		a.outlook = said
+		return nil
+	}
+	q := g.question(a, pods)
+	q.State, q.Min = state, least
 	q.Together, q.Group, q.Held = known.forcePlan, a.common, a.held
 	r, err := gang.Ask(ctx, q)
 	if err != nil {
@@ -102,7 +102,7 @@ func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pool
 		}
 	}
 	metrics.Planned(metrics.Outcome(ctx, r.Verdict, nil))
-	if key != 0 && r.Verdict != allocator.Satisfiable {
+	if key != (clusterKey{}) && r.Verdict != allocator.Satisfiable {
 		a.outlook = outlook{found.outlook(object, len(pods)) + shortfall(ctx, q, r, pods), r.Placed()}
 	}
 	switch r.Verdict {
@@ -132,7 +132,9 @@ type waitingPod struct {
 	extended []corev1.ResourceName
 	// variants has a list of claims for each set of extended resources that devices have to provide.
 	variants [][]*resourceapi.ResourceClaim
-	kind     *kind
+	// kindKey is the result of key.
+	kindKey string
+	kind    *kind
 }
 
 // kind is an equivalence class of pods: with equal requests, constraints and claims.
@@ -165,7 +167,9 @@ func (g *Groups) waiting(logger klog.Logger, cycle *Cycle, a *attempt, name type
 		case len(claimstate.Unallocated(claims)) == 0:
 			others++
 		default:
-			pods = append(pods, &waitingPod{pod: pod, claims: claims, extended: extended})
+			w := &waitingPod{pod: pod, claims: claims, extended: extended}
+			w.kindKey = w.key()
+			pods = append(pods, w)
 		}
 	}
 	slices.SortFunc(pods, func(x, y *waitingPod) int { return a.group.compare(x.pod, y.pod) })
@@ -189,13 +193,12 @@ func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
 	}
 	kinds := make(map[string]*kind)
 	for _, w := range pods {
-		key := w.key()
-		if w.kind = kinds[key]; w.kind == nil {
+		if w.kind = kinds[w.kindKey]; w.kind == nil {
 			w.kind = g.kindOf(w, a.nodes)
-			kinds[key] = w.kind
+			kinds[w.kindKey] = w.kind
 		}
 		g.setVariants(w)
-		q.Pods = append(q.Pods, gang.Pod{Kind: key, Variants: w.variants, Variant: func(node int) int { return w.kind.variantByNode[node] }})
+		q.Pods = append(q.Pods, gang.Pod{Kind: w.kindKey, Variants: w.variants, Variant: func(node int) int { return w.kind.variantByNode[node] }})
 	}
 	q.Room = func(node int, some []int) bool {
 		if limit, known := a.group.limits[q.Nodes[node].Name]; known && len(some) > limit {

@@ -32,8 +32,8 @@ type plannedGroup struct {
 	order map[types.NamespacedName]int
 	// limits is how many pods of the group a node takes, where other plugins refused more.
 	limits map[string]int
-	// statesWithoutPlan are the states in which no plan was found, by stateKeyOf, with the outlook.
-	statesWithoutPlan map[uint64]outlook
+	// statesWithoutPlan are the states in which no plan was found without limits, by clusterKeyOf, with the outlook. So there is none with limits.
+	statesWithoutPlan map[clusterKey]outlook
 	// forcePlan is set if pods have to follow the plan although they would get devices one by one too: other plugins refused those nodes.
 	forcePlan bool
 	// lastCycle is the last cycle in which the group was planned, except what-ifs.
@@ -85,13 +85,14 @@ func nameOfGroup(group fwk.PodGroupInfo) types.NamespacedName {
 // maxStates is how many states without a plan are remembered.
 const maxStates = 256
 
-// noPlan records that there is no plan in a state. The key 0 stands for no key.
-func (m *plannedGroup) noPlan(state uint64, said outlook) {
-	if state == 0 {
+// noPlan records that there is no plan in a state. With limits, nothing is recorded: what other
+// plugins refuse, and why, is not in the key.
+func (m *plannedGroup) noPlan(state clusterKey, said outlook) {
+	if state == (clusterKey{}) || len(m.limits) > 0 {
 		return
 	}
 	if m.statesWithoutPlan == nil || len(m.statesWithoutPlan) >= maxStates {
-		m.statesWithoutPlan = make(map[uint64]outlook)
+		m.statesWithoutPlan = make(map[clusterKey]outlook)
 	}
 	m.statesWithoutPlan[state] = said
 }
@@ -152,7 +153,6 @@ func (g *Groups) planAfterFailure(ctx context.Context, cycle *Cycle, group fwk.P
 		if g.resetPlannedGroup(group); !stale {
 			return known
 		}
-		clear(known.statesWithoutPlan)
 	}
 	for a := range cycle.attemptsWithDevices() {
 		fresh := a.restarted(known)
@@ -215,7 +215,7 @@ func (a *attempt) learnLimits(logger klog.Logger) bool {
 			took[planned.node]++
 			continue
 		}
-		if m.node != "" || len(m.State.Refusals()) > 0 {
+		if m.node != "" || m.refused.Load() {
 			return false
 		}
 		logger.V(4).Info("A node takes fewer pods of the group than planned", "node", planned.node, "pods", took[planned.node])
