@@ -17,6 +17,8 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // Filter accepts a node if the allocated claims of the pod can be used there, and the other claims can be
@@ -44,6 +46,9 @@ func (p *Plugin) filter(ctx context.Context, state fwk.CycleState, c *cycle, pod
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason == "" {
 		reason = c.member.WhyNotOn(node.Name, c.claims, c.usage)
+		if reason == podgroup.NotFree && c.preemption.HasSetAside() && !c.preemption.Removed() {
+			reason = c.refusals.Add(v, refusal.SetAside, refusal.SetAside, c.countedName(node))
+		}
 	}
 	if reason != "" {
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)

@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // parts are a GPU of a node that can be had whole, in halves or in quarters.
@@ -172,6 +173,11 @@ func TestGroupGetsDevicesThatWereSetAside(t *testing.T) {
 	})
 	if result != nil || !status.IsRejected() || trials == 0 {
 		t.Errorf("beside a nominated pod: %v, %v, %d trials", result, status, trials)
+	}
+	w.plugin.endings.End(pods[0], refusal.Attempt{}) // as after an attempt with all devices in use
+	w.giveUp(beside(), pods)
+	if last, known := w.plugin.endings.Of(pods[0].UID); !known || !last.DevicesSetAside {
+		t.Errorf("the group is not tried again when the nominated pod goes elsewhere: %+v", last)
 	}
 	cycle := framework.NewCycleState()
 	for _, pod := range pods {

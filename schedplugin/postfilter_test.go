@@ -48,5 +48,5 @@ func TestPlansNeedNothingSetAside(t *testing.T) {
 	expect(t, w.plugin.AddPod(w.ctx, clone.state, a.pod, a.wrap(pods[1]), w.nodes[0]), fwk.Success, "")
 	expect(t, clone.filter(0), fwk.Success, "")
 	expect(t, w.plugin.AddPod(w.ctx, clone.state, a.pod, a.wrap(podWith("stranger", "strange")), w.nodes[0]), fwk.Success, "")
-	expect(t, clone.filter(0), fwk.UnschedulableAndUnresolvable, "devices that were planned for the pods of the group are in use or set aside meanwhile")
+	expect(t, clone.filter(0), fwk.UnschedulableAndUnresolvable, "the devices that are free are set aside for pods which are nominated to the node")
 }

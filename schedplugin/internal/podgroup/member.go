@@ -81,6 +81,9 @@ func (m *Member) InPlanWith(other *corev1.Pod) bool {
 	return m != nil && m.place != nil && m.attempt.plan.places[nameOf(other)] != nil
 }
 
+// NotFree is the result of WhyNotOn for a planned node whose planned devices other pods have, or will have.
+const NotFree = "devices that were planned for the pods of the group are in use or set aside meanwhile"
+
 // WhyNotOn says why a pod of a planned group must not go to a node. It is empty if the pod may. Claims are
 // those of the pod, and usage is what the pod sees in use.
 func (m *Member) WhyNotOn(node string, claims []*claimstate.Claim, usage func() *pools.State) string {
@@ -92,7 +95,7 @@ func (m *Member) WhyNotOn(node string, claims []*claimstate.Claim, usage func() 
 	case m.place.node != node:
 		return "the pods of the group get devices together only if this one goes to node " + m.place.node
 	case !m.place.devicesFree(claims, usage()):
-		return "devices that were planned for the pods of the group are in use or set aside meanwhile"
+		return NotFree
 	}
 	return ""
 }
