@@ -31,6 +31,8 @@ LINT := golangci-lint run --allow-serial-runners ./...
 # Builds releases: its standard library has no vulnerability that the database knows. The go command gets it from the
 # module proxy where another one is installed.
 MENDEDGO ?= go1.26.10
+# Karpenter needs a later Go than the other modules. The go command gets it, though the environment may say GOTOOLCHAIN=local.
+NEWERGO := GOTOOLCHAIN=auto
 
 .PHONY: help
 help: ## print this list
@@ -282,11 +284,12 @@ GOVULNDB ?= file://$(shell $(GO) mod download -json $(VULNDB) | sed -n 's/.*"Dir
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what each module calls, and its tools; GOTOOLCHAIN= another Go, GOVULNDB= another Go vulnerability database than that of the module proxy
 	GOBIN=$(CURDIR)/bin $(GO) install $(GOVULNCHECK)
-	@found=; for module in $$(git ls-files go.mod '*/go.mod'); do \
+	@toolchain=$$($(GO) env GOTOOLCHAIN); [ "$$toolchain" != local ] || toolchain=auto; \
+	found=; for module in $$(git ls-files go.mod '*/go.mod'); do \
 		echo "==> $$module"; \
 		packages=./...; ! grep -q '^tool' $$module || packages="$$packages tool"; \
 		cgo=0; [ $$module != tools/prose/go.mod ] || cgo=1; \
-		rc=0; CGO_ENABLED=$$cgo bin/govulncheck -C $$(dirname $$module) -db '$(GOVULNDB)' $$packages || rc=$$?; \
+		rc=0; GOTOOLCHAIN=$$toolchain CGO_ENABLED=$$cgo bin/govulncheck -C $$(dirname $$module) -db '$(GOVULNDB)' $$packages || rc=$$?; \
 		case $$rc in 0) ;; \
 		3) found="$$found $$module" ;; \
 		*) echo "make vuln: $$module was not checked" >&2; exit 1 ;; \
@@ -402,7 +405,7 @@ test-conformance: ## run the parts of conformance that take less than three minu
 	$(CONFORMANCE) -page docs/conformance.md -check
 
 .PHONY: test-karpenter
-test-karpenter: ## compare Karpenter's answers with Dray's, and with the table of benchmarks/karpenter/README.md
+test-karpenter: ## compare Karpenter's answers with Dray's, and with the table of benchmarks/karpenter/README.md; the go command gets the Go that it needs
 	$(CONFORMANCE) -page docs/conformance.md -check karpenter
 
 .PHONY: test-kueue
@@ -411,7 +414,7 @@ test-kueue: ## compare kueue's places of gangs, and what it counts of claims, wi
 
 .PHONY: conformance-karpenter
 conformance-karpenter: ## compare Karpenter's answers with Dray's, and record them
-	cd benchmarks/karpenter && $(GOTEST) -count=1 -run '^TestSuite$$' . -rewrite
+	cd benchmarks/karpenter && $(NEWERGO) $(GOTEST) -count=1 -run '^TestSuite$$' . -rewrite
 	$(RECORDED) karpenter
 
 MUTANTS ?= ./simulate
@@ -497,7 +500,7 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	@# Steps are the same in each run.
 	$(BENCH) -count 1 -bench '^BenchmarkRule$$' ./allocator | tee -a $(RESULTS)/raw.txt
 	@# Karpenter takes long, and remembers nothing from one pod to the next.
-	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
+	cd benchmarks/karpenter && $(NEWERGO) $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
 	@$(MAKE) report
 
 .PHONY: soak-gang

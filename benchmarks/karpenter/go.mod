@@ -1,15 +1,17 @@
 module github.com/dray-project/dray/benchmarks/karpenter
 
-go 1.26.8
+go 1.26.9
+
+// Go 1.26.8, which the other modules are built with, does not build Karpenter v1.15.0. The go command gets this one.
+toolchain go1.26.10
 
 require (
 	github.com/dray-project/dray v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
-	// Karpenter v1.14.1 was written for v0.23, which does not build with Kubernetes 1.37.
+	// Karpenter v1.15.0 was written for v0.24, which does not build with Kubernetes 1.37.
 	sigs.k8s.io/controller-runtime v0.25.2
-	// v1.15.0 requires Go 1.26.9.
-	sigs.k8s.io/karpenter v1.14.1
+	sigs.k8s.io/karpenter v1.15.0
 )
 
 require (
@@ -20,7 +22,7 @@ require (
 require (
 	cel.dev/expr v0.25.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
-	github.com/awslabs/operatorpkg v0.0.0-20260708223819-4da4c353c5fa // indirect
+	github.com/awslabs/operatorpkg v0.0.0-20261002163259-5e8ed3699dea // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/bits-and-blooms/bitset v1.29.0 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect
@@ -30,7 +32,7 @@ require (
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
-	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/fxamacker/cbor/v2 v2.9.2 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect

@@ -14,6 +14,9 @@ type own struct {
 	folder string
 	// flags are those of go test.
 	flags []string
+	// newerGo is set if the counterpart needs a later Go than the other modules. Then the go command gets the one that go.mod
+	// of the folder names, from the module proxy, though the environment may say GOTOOLCHAIN=local.
+	newerGo bool
 }
 
 // answersDiffer is what a test of this repository prints that passes although the counterpart has another answer than Dray.
@@ -23,11 +26,15 @@ const answersDiffer = "CONFORMANCE answers differ:"
 // run runs the tests, and returns the version of the counterpart that they are built with.
 func (o *own) run(ctx context.Context, part Part, checkout string) (*Result, error) {
 	folder := filepath.Join(checkout, o.folder)
-	counterpart, err := version(ctx, part, folder)
+	var environment []string
+	if o.newerGo {
+		environment = append(environment, "GOTOOLCHAIN=auto")
+	}
+	counterpart, err := version(ctx, part, folder, environment...)
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := test(ctx, folder, append([]string{"-vet=off", "-count=1", "-json"}, o.flags...)...)
+	outcomes, err := test(ctx, folder, environment, append([]string{"-vet=off", "-count=1", "-json"}, o.flags...)...)
 	if err != nil {
 		return nil, err
 	}

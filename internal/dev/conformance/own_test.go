@@ -52,3 +52,34 @@ func TestLong(t *testing.T) {
 		t.Errorf("%+v", verdict)
 	}
 }
+
+// TestNewerGo: a module that needs a later Go than the others gets it where the environment says that there is none but the
+// installed one, and others keep what the environment says.
+func TestNewerGo(t *testing.T) {
+	t.Setenv("GOTOOLCHAIN", "local")
+	checkout := write(t, map[string]string{
+		"tests/go.mod":        "module example.com/tests\n\nrequire example.com/theirs v1.2.3\n\nreplace example.com/theirs => ./theirs\n",
+		"tests/theirs/go.mod": "module example.com/theirs\n",
+		"tests/own_test.go": `package tests
+
+import (
+	"os"
+	"testing"
+)
+
+func TestToolchain(t *testing.T) {
+	t.Run(os.Getenv("GOTOOLCHAIN"), func(*testing.T) {})
+}
+`,
+	})
+	for newer, want := range map[bool]string{false: "TestToolchain/local", true: "TestToolchain/auto"} {
+		part := Part{Name: "theirs", Counterpart: "example.com/theirs", own: &own{folder: "tests", flags: []string{"."}, newerGo: newer}}
+		result, err := Run(t.Context(), part, Options{Checkout: checkout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(result.Outcomes) != 1 || result.Outcomes[0].Test != want {
+			t.Errorf("newerGo %t: %+v, want %s", newer, result.Outcomes, want)
+		}
+	}
+}

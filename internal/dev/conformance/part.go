@@ -135,7 +135,7 @@ var Parts = []Part{
 		About:       "the scenarios of alloctest, and the workloads and questions of benchmarks, on Karpenter's allocator: it passes if its answer is Dray's",
 		Counterpart: "sigs.k8s.io/karpenter",
 		Slow:        true,
-		own:         &own{folder: "benchmarks/karpenter", flags: []string{"."}},
+		own:         &own{folder: "benchmarks/karpenter", flags: []string{"."}, newerGo: true},
 	},
 	integration("api"),
 	integration("default"),

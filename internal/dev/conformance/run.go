@@ -113,13 +113,15 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 
 // testAll runs the tests of a part that was laid out.
 func testAll(ctx context.Context, folder string) ([]Outcome, error) {
-	return test(ctx, folder, "-mod=mod", "-vet=off", "-count=1", "-json", "./...")
+	return test(ctx, folder, nil, "-mod=mod", "-vet=off", "-count=1", "-json", "./...")
 }
 
-func test(ctx context.Context, folder string, arguments ...string) ([]Outcome, error) {
+// test runs go test with more environment than this process has.
+func test(ctx context.Context, folder string, environment []string, arguments ...string) ([]Outcome, error) {
 	var stdout, stderr bytes.Buffer
 	run := exec.CommandContext(ctx, "go", append([]string{"test"}, arguments...)...)
 	run.Dir, run.Stdout, run.Stderr = folder, &stdout, &stderr
+	run.Env = append(run.Environ(), environment...)
 	err := run.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -173,10 +173,12 @@ func importName(spec *ast.ImportSpec) string {
 	return path.Base(majorVersion.ReplaceAllString(strings.Trim(spec.Path.Value, `"`), ""))
 }
 
-// version returns the version of the counterpart that the module in folder is built with.
-func version(ctx context.Context, part Part, folder string) (string, error) {
+// version returns the version of the counterpart that the module in folder is built with. The go command gets more environment
+// than this process has.
+func version(ctx context.Context, part Part, folder string, environment ...string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Version}}", part.Counterpart)
 	list.Dir = folder
+	list.Env = append(list.Environ(), environment...)
 	output, err := list.Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m %s: %w", part.Counterpart, err)

@@ -195,10 +195,12 @@ func namers(ctx context.Context, root string, out io.Writer) error {
 	return nil
 }
 
-// command runs the go command.
+// command runs the go command. A module may need a later Go than the others: the go command gets it, though the environment
+// may say GOTOOLCHAIN=local.
 func command(ctx context.Context, folder string, arguments ...string) ([]byte, error) {
 	run := exec.CommandContext(ctx, "go", arguments...)
 	run.Dir = folder
+	run.Env = append(run.Environ(), "GOTOOLCHAIN=auto")
 	var stderr strings.Builder
 	run.Stderr = &stderr
 	output, err := run.Output()
