@@ -25,6 +25,28 @@ type forwarded struct {
 	LeftOut map[string]map[string]string
 }
 
+// leftOut are the tests of a program that are not run, with why, and where they are. What tests call is not among them.
+func (p *Program) leftOut() (from string, tests map[string]string) {
+	var folders []string
+	tests = make(map[string]string)
+	for _, f := range p.Forwarded {
+		if len(f.LeftOut) > 0 {
+			folders = append(folders, f.folder)
+		}
+		for file, functions := range f.LeftOut {
+			for function, why := range functions {
+				switch {
+				case function == "":
+					tests[path.Join(f.folder, file)] = why
+				case strings.HasPrefix(function, "Test"):
+					tests[function] = why
+				}
+			}
+		}
+	}
+	return strings.Join(folders, ", "), tests
+}
+
 // layOut leaves the tests out that cannot be compiled. In the run without Dray that is done,
 // too, but for what tests call.
 func (f forwarded) layOut(folder string, swap bool) error {

@@ -291,6 +291,8 @@ func (p Part) leftOut() (from string, tests map[string]string) {
 		return strings.Join(p.inPackage.tests, ", "), p.inPackage.LeftOut
 	case p.twice != nil:
 		return strings.Join(p.twice.packages, ", "), p.twice.LeftOut
+	case p.Program != nil:
+		return p.Program.leftOut()
 	}
 	return "", nil
 }

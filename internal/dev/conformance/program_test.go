@@ -182,3 +182,19 @@ func TestForwarded(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftOutOfPrograms: the page says which tests of a program are not run, and why, but not what these call.
+func TestLeftOutOfPrograms(t *testing.T) {
+	part := Part{Name: "node/x", About: "it", Program: &Program{Forwarded: []forwarded{
+		{folder: "node", LeftOut: map[string]map[string]string{"a_test.go": {"TestB": "of a private type", "helper": "no test"}, "b_test.go": {"": "of nothing"}}},
+		{folder: "all"},
+	}}}
+	const want = "Left out of node:\n\n- `TestB`: of a private type\n- `node/b_test.go`: of nothing\n"
+	if text := section(&Verdict{Result: &Result{Part: part}}); !strings.HasSuffix(text, want) {
+		t.Errorf("the page has\n%s\nwant at its end\n%s", text, want)
+	}
+	part.Program.Forwarded = nil
+	if text := section(&Verdict{Result: &Result{Part: part}}); strings.Contains(text, "Left out") {
+		t.Errorf("nothing is left out, and the page has\n%s", text)
+	}
+}
