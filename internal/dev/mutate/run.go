@@ -45,6 +45,9 @@ func (r *runner) build(ctx context.Context, overlay string) error {
 		binary := filepath.Join(r.scratch, fmt.Sprintf("%d_%s.test", i, p.Name))
 		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-c", "-o", binary, p.ImportPath)
 		cmd.Dir = r.dir
+		cmd.Env = append(os.Environ(), "GOTMPDIR="+r.scratch)
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay = 10 * time.Second
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build tests of %s: %w: %s", p.ImportPath, err, out)
 		}
@@ -192,20 +195,46 @@ func (r *runner) judge(ctx context.Context, id int) (verdict, error) {
 			}
 			return v, nil
 		}
-		out, err := r.run(ctx, batch, 5*took+10*time.Second, id)
-		if ctx.Err() != nil {
-			return v, ctx.Err()
-		}
+		by, err := r.catch(ctx, batch, took, id)
 		if err != nil {
-			v.caught, v.by = true, err.Error()
-			if names := failed.FindAllStringSubmatch(out, -1); names != nil {
-				v.by = names[len(names)-1][1]
-			}
+			return v, err
+		}
+		if by != "" {
+			v.caught, v.by = true, by
 			return v, nil
 		}
 		tests = rest
 	}
 	return v, nil
+}
+
+// allowance is how long tests may take with a mutant that take so long without it.
+func allowance(took time.Duration) time.Duration { return 5*took + 10*time.Second }
+
+// catch says which of some tests sees a mutant; none is "". Tests that fail are run again without the mutant, and then
+// with it. The first of these has to pass and the second to fail, in the time that the first one took.
+func (r *runner) catch(ctx context.Context, tests []test, took time.Duration, id int) (by string, err error) {
+	if _, err := r.run(ctx, tests, allowance(took), id); err == nil || ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	start := time.Now()
+	if out, err := r.run(ctx, tests, 10*allowance(took), 0); err != nil {
+		if ctx.Err() == nil {
+			fmt.Fprintf(r.log, "%d: tests fail by themselves: %v: %s\n", id, err, last(out, 300))
+		}
+		return "", ctx.Err()
+	}
+	out, failure := r.run(ctx, tests, allowance(max(took, time.Since(start))), id)
+	switch names := failed.FindAllStringSubmatch(out, -1); {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case failure == nil:
+		fmt.Fprintf(r.log, "%d: %s failed once, and passed then\n", id, strings.Join(tests[0].names, ", "))
+		return "", nil
+	case names != nil:
+		return names[len(names)-1][1], nil
+	}
+	return failure.Error(), nil
 }
 
 // split takes tests of the first one's program, as long as they take no longer than limit together.
