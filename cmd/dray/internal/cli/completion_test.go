@@ -48,3 +48,37 @@ func nodesTo9(stem string) string {
 	}
 	return names.String()
 }
+
+// TestCompletionOfMore has the names of pools, drivers, namespaces and makers, and the values of flags.
+func TestCompletionOfMore(t *testing.T) {
+	atRepository(t)
+	server, kubeconfig := serve(t, "examples/prioritized-fallback")
+	server.add(t, `{kind: Pod, apiVersion: v1, metadata: {name: web-5d9c-x, namespace: llm, labels: {pod-template-hash: 5d9c}, ownerReferences: [{kind: ReplicaSet, apiVersion: apps/v1, name: web-5d9c, uid: u, controller: true}]},
+spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, resourceClaimTemplateName: serving-gpu}]}}`)
+	server.add(t, `{kind: Pod, apiVersion: v1, metadata: {name: plain, namespace: llm, ownerReferences: [{kind: StatefulSet, apiVersion: apps/v1, name: plain, uid: u, controller: true}]}, spec: {containers: [{name: c, image: i}]}}`)
+	server.add(t, `{kind: Pod, apiVersion: v1, metadata: {name: other-0, namespace: other, ownerReferences: [{kind: StatefulSet, apiVersion: apps/v1, name: other, uid: u, controller: true}]},
+spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]}}`)
+	const end = ":4\n"
+	for command, want := range map[string]string{
+		"devices -f examples/prioritized-fallback ":                    "a100-1\tpool of gpu.example.com\nh100-1\tpool of gpu.example.com\nl4-1\tpool of gpu.example.com\n" + end,
+		"devices -f examples/prioritized-fallback a100-1 ":             "h100-1\tpool of gpu.example.com\nl4-1\tpool of gpu.example.com\n" + end,
+		"devices -f examples/prioritized-fallback --driver g":          "gpu.example.com\n" + end,
+		"explain -f examples/prioritized-fallback -n l":                "llm\n" + end,
+		"explain -f examples/prioritized-fallback web":                 end,
+		"explain --kubeconfig CONFIG --context test web":               "web-5d9c-x\tPod in llm\n" + end,
+		"explain --kubeconfig CONFIG --context test replica":           "replicaset/web-5d9c\tReplicaSet in llm\n" + end,
+		"explain --kubeconfig CONFIG --context test deploy":            "deployment/web\tDeployment in llm\n" + end,
+		"explain --kubeconfig CONFIG --context test -n llm stateful":   end,
+		"explain --kubeconfig CONFIG --context test -n other stateful": "statefulset/other\tStatefulSet in other\n" + end,
+		"explain --kubeconfig CONFIG --context t":                      "test\n" + end,
+		"explain --kubeconfig CONFIG --context x":                      end,
+		"devices -f examples/single-gpu --validate ":                   "strict\nwarn\nignore\n" + end,
+		"allocate -f examples/single-gpu --device-policy ":             "FirstFit\nLeastWaste\nPack\nSpread\n" + end,
+	} {
+		arguments := strings.Split(strings.Replace(command, "CONFIG", kubeconfig, 1), " ")
+		output, status := standardOutput(append([]string{"dray", "__complete"}, arguments...)...)
+		if diff := cmp.Diff(want, output); diff != "" || status != 0 {
+			t.Errorf("%s: exit status %d (-want +got):\n%s", command, status, diff)
+		}
+	}
+}

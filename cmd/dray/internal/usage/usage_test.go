@@ -112,6 +112,7 @@ func TestAlignment(t *testing.T) {
 		"a pair":                        {[]string{claimOf(pair)}, "c 1, d 0"},
 		"three that agree":              {[]string{claimOf(strings.Replace(pair, "count: 2", "count: 3", 1))}, "a 2, b 2, c 1, d 0"},
 		"two requests that agree":       {[]string{claimOf("requests: [{name: r, exactly: {deviceClassName: all}}, {name: s, exactly: {deviceClassName: all, count: 2}}], constraints: [{matchAttribute: gpu.example.com/root}]")}, "a 2, b 2, c 1, d 0"},
+		"two requests of one":           {[]string{claimOf("requests: [{name: r, exactly: {deviceClassName: all}}, {name: s, exactly: {deviceClassName: all}}], constraints: [{matchAttribute: gpu.example.com/root}]")}, "c 1, d 0"},
 		"one of two requests":           {[]string{claimOf("requests: [{name: r, exactly: {deviceClassName: all}}, {name: s, exactly: {deviceClassName: all, count: 2}}], constraints: [{requests: [s], matchAttribute: gpu.example.com/root}]")}, ""},
 		"an alternative":                {[]string{claimOf("requests: [{name: r, firstAvailable: [{name: x, deviceClassName: all, count: 3}, {name: z, deviceClassName: odd}]}], constraints: [{requests: [r/x], matchAttribute: gpu.example.com/root}]")}, "d 0"},
 		"distinct values":               {[]string{claimOf("requests: [{name: r, exactly: {deviceClassName: all, count: 2}}], constraints: [{distinctAttribute: gpu.example.com/root}]")}, ""},
