@@ -113,8 +113,11 @@ func someDevices(claim *resourceapi.ResourceClaim) string {
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		names = append(names, result.Pool+"/"+result.Device)
 	}
-	if len(names) > few {
-		return fmt.Sprintf("%s and %d other devices", strings.Join(names[:few], ", "), len(names)-few)
+	switch more := len(names) - few; {
+	case more == 1:
+		return strings.Join(names[:few], ", ") + " and 1 other device"
+	case more > 1:
+		return fmt.Sprintf("%s and %d other devices", strings.Join(names[:few], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +62,20 @@ func TestWrongObjectsAreReasons(t *testing.T) {
 	one := &Cluster{objects: &input.Objects{Classes: []*resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "network-card"}}}}}
 	if hint := one.classHint("gpu"); hint != "there is network-card" {
 		t.Errorf("the hint is %q", hint)
+	}
+}
+
+// Three devices of a claim are named, and the others counted.
+func TestSomeDevices(t *testing.T) {
+	for count, want := range []string{"", "p/0", "p/0, p/1", "p/0, p/1, p/2", "p/0, p/1, p/2 and 1 other device", "p/0, p/1, p/2 and 2 other devices"} {
+		claim := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}}}
+		for i := range count {
+			results := &claim.Status.Allocation.Devices.Results
+			*results = append(*results, resourceapi.DeviceRequestAllocationResult{Pool: "p", Device: strconv.Itoa(i)})
+		}
+		if got := someDevices(claim); got != want {
+			t.Errorf("%d devices: %q, want %q", count, got, want)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
 // addNodes adds the nodes, with their kinds.
@@ -61,7 +63,7 @@ func (p *Picture) kindOf(node *Node) string {
 		parts = append(parts, fmt.Sprintf("%d × %s", counts[product], product))
 	}
 	if len(products) > most {
-		parts = append(parts, fmt.Sprintf("%d other kinds", len(products)-most))
+		parts = append(parts, render.Count(len(products)-most, "other kind"))
 	}
 	return strings.Join(parts, ", ")
 }

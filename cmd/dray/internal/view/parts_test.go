@@ -242,3 +242,31 @@ func TestNamesAreEscapedInDrawing(t *testing.T) {
 		t.Error("the name is not in the drawing")
 	}
 }
+
+// The kind of a node has its four most frequent products, counts the others, and has no parts of whole devices.
+func TestKindOfNode(t *testing.T) {
+	for products, want := range map[string]string{
+		"":              noDevices,
+		"a":             "1 × a",
+		"a b b":         "2 × b, 1 × a",
+		"d c b a":       "1 × a, 1 × b, 1 × c, 1 × d",
+		"a b c d e e":   "2 × e, 1 × a, 1 × b, 1 × c, 1 other kind",
+		"a b c d e f f": "2 × f, 1 × a, 1 × b, 1 × c, 2 other kinds",
+	} {
+		p := &Picture{Pools: make([]Pool, 2)}
+		for i, product := range strings.Fields(products) {
+			p.Shapes = append(p.Shapes, Shape{Product: product})
+			pool := &p.Pools[i%2]
+			pool.Devices = append(pool.Devices, Device{Shape: i})
+		}
+		if got := p.kindOf(&Node{pools: []int{0, 1}}); got != want {
+			t.Errorf("%q: %q, want %q", products, got, want)
+		}
+	}
+	parts := &Picture{Shapes: []Shape{{Product: "whole"}, {Product: "part"}}, Pools: []Pool{{
+		Sets: []Set{{Whole: 0}, {Whole: -1}}, Devices: []Device{{Shape: 0, Sets: []int{0}}, {Shape: 1, Sets: []int{0}}, {Shape: 1, Sets: []int{1}}},
+	}}}
+	if got, want := parts.kindOf(&Node{pools: []int{0}}), "1 × part, 1 × whole"; got != want {
+		t.Errorf("with parts: %q, want %q", got, want)
+	}
+}

@@ -22,8 +22,18 @@ var tolerated = []corev1.Toleration{
 }
 
 // perNode returns a pod for each node that the template's node selector, node affinity and
-// tolerations permit. Each is bound to its node, as by the DaemonSet controller.
-func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*corev1.Pod {
+// tolerations permit, and that has none yet. Each is bound to its node, as by the DaemonSet
+// controller. An existing pod of which no node is known takes the place of any one.
+func (c *Controller) perNode(part *Part, existing []*corev1.Pod, nodes []*corev1.Node, taken names) []*corev1.Pod {
+	served := make(map[string]bool)
+	unknown := 0
+	for _, pod := range existing {
+		if node := nodeOf(pod); node != "" {
+			served[node] = true
+		} else {
+			unknown++
+		}
+	}
 	var pods []*corev1.Pod
 	drawn := 0
 	for _, node := range nodes {
@@ -34,7 +44,11 @@ func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*c
 				Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
 			})
 		}
-		if !eligible(pod, node) {
+		if served[node.Name] || !eligible(pod, node) {
+			continue
+		}
+		if unknown > 0 {
+			unknown--
 			continue
 		}
 		pod.Name = c.generatedName(part, false, taken, &drawn)
@@ -66,4 +80,24 @@ func bindTo(pod *corev1.Pod, node string) {
 	affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 	}}}
+}
+
+// nodeOf returns the node of a DaemonSet's pod: the one that it is on, or that its affinity names as
+// bindTo does. It is empty if there is none.
+func nodeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return pod.Spec.NodeName
+	}
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return ""
+	}
+	for _, term := range required.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1 {
+				return field.Values[0]
+			}
+		}
+	}
+	return ""
 }

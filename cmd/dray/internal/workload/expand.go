@@ -21,7 +21,7 @@ import (
 const suffixLength = 5
 
 // Expand returns the pods that controllers would create on these nodes. Existing pods of a
-// controller are subtracted. A controller that is owned by another one in the list is ignored.
+// controller are subtracted, those of a DaemonSet node by node. A controller that is owned by another one in the list is ignored.
 func Expand(controllers []*Controller, existing []*corev1.Pod, nodes []*corev1.Node) []*corev1.Pod {
 	family := newFamily(controllers)
 	taken := make(names)
@@ -33,10 +33,10 @@ func Expand(controllers []*Controller, existing []*corev1.Pod, nodes []*corev1.N
 		if family.parent(c) != nil || c.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		have := 0
+		var have []*corev1.Pod
 		for _, pod := range existing {
 			if family.made(c, pod) {
-				have++
+				have = append(have, pod)
 			}
 		}
 		made = append(made, c.pods(have, nodes, taken)...)
@@ -62,14 +62,14 @@ func (c *Controller) Suspended() bool {
 	return suspended
 }
 
-func (c *Controller) pods(have int, nodes []*corev1.Node, taken names) []*corev1.Pod {
+// pods returns the pods that a controller lacks beside those that exist.
+func (c *Controller) pods(existing []*corev1.Pod, nodes []*corev1.Node, taken names) []*corev1.Pod {
 	known := kinds[c.Kind.GroupKind().String()]
+	have := len(existing)
 	var pods []*corev1.Pod
 	for _, part := range c.Parts {
 		if known.perNode {
-			if have == 0 {
-				pods = append(pods, c.perNode(part, nodes, taken)...)
-			}
+			pods = append(pods, c.perNode(part, existing, nodes, taken)...)
 			continue
 		}
 		attempt := 0

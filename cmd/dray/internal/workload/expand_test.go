@@ -85,3 +85,47 @@ func TestDaemonSet(t *testing.T) {
 		t.Errorf("pods on %v, want %s", got, want)
 	}
 }
+
+// A DaemonSet makes pods for the nodes that have none of it yet, as its controller would. The node of a pod that waits
+// stands in its affinity. A pod of which no node is known stands for one node, whichever.
+func TestDaemonSetOfSomeNodes(t *testing.T) {
+	c := read(t, "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, namespace: ns}, spec: {template: {spec: {containers: []}}}}")
+	var nodes []*corev1.Node
+	for _, name := range []string{"a", "b", "c", "d"} {
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	on := func(name, node string) *corev1.Pod {
+		return changed(ownedBy(name, "DaemonSet", "d", ""), func(pod *corev1.Pod) { pod.Spec.NodeName = node })
+	}
+	waits := func(name, node string) *corev1.Pod {
+		return changed(on(name, ""), func(pod *corev1.Pod) { bindTo(pod, node) })
+	}
+	failed := changed(on("x", "a"), func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
+	elsewhere := changed(on("x", ""), func(pod *corev1.Pod) {
+		bindTo(pod, "a")
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Operator = corev1.NodeSelectorOpNotIn
+	})
+	for name, tt := range map[string]struct {
+		existing []*corev1.Pod
+		want     string
+	}{
+		"none":                    {nil, "[a b c d]"},
+		"one":                     {[]*corev1.Pod{on("x", "b")}, "[a c d]"},
+		"one that waits":          {[]*corev1.Pod{waits("x", "c")}, "[a b d]"},
+		"two of one node":         {[]*corev1.Pod{on("x", "b"), waits("y", "b")}, "[a c d]"},
+		"one of no known node":    {[]*corev1.Pod{on("x", ""), on("y", "b")}, "[c d]"},
+		"one of other nodes":      {[]*corev1.Pod{elsewhere}, "[b c d]"},
+		"one of a node that went": {[]*corev1.Pod{on("x", "z")}, "[a b c d]"},
+		"one that failed":         {[]*corev1.Pod{failed}, "[a b c d]"},
+		"all":                     {[]*corev1.Pod{on("w", "a"), on("x", "b"), on("y", "c"), on("z", "d")}, "[]"},
+		"of another DaemonSet":    {[]*corev1.Pod{changed(ownedBy("x", "DaemonSet", "e", ""), func(pod *corev1.Pod) { pod.Spec.NodeName = "a" })}, "[a b c d]"},
+	} {
+		got := []string{}
+		for _, pod := range Expand([]*Controller{c}, tt.existing, nodes) {
+			got = append(got, nodeOf(pod))
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s: pods for %v, want %s", name, got, tt.want)
+		}
+	}
+}
