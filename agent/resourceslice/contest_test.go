@@ -85,7 +85,8 @@ func TestTwoPublishers(t *testing.T) {
 }
 
 // TestTakeover: a new instance that publishes something else takes over from one that ends
-// within a minute, and a person edits a slice. Nobody is told.
+// within a minute, and a person deletes a slice. Nobody is told. The first instance ends between two
+// times at which instances repair: at such a time, it may do so once more, and then it is a third time.
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -93,7 +94,7 @@ func TestTakeover(t *testing.T) {
 		after(10 * time.Minute)
 		second, secondLog := startInstance(t, s, pool(devices("b")))
 		defer second.Stop()
-		after(time.Minute)
+		after(DefaultSyncDelay + DefaultSyncDelay/2)
 		first.Stop()
 		after(time.Minute)
 		deleteFirst(t, s)

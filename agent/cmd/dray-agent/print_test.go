@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/agent/inventory"
 )
@@ -49,6 +52,37 @@ func TestTableOfDevices(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestSlicesHaveNames prints two pools of each of two drivers. Each slice has a name of its own, and a second time they
+// are the same: kubectl apply takes what has one name for one object.
+func TestSlicesHaveNames(t *testing.T) {
+	in := &inventory.Inventory{}
+	for _, at := range []string{"gpu.example.com/b", "gpu.example.com/a", "nic.example.com/a", "nic.example.com/b"} {
+		driver, pool, _ := strings.Cut(at, "/")
+		in.Devices = append(in.Devices, inventory.Device{ID: inventory.ID{Driver: driver, Pool: pool, Device: "device-" + pool}})
+	}
+	want := []string{
+		"00000-gpu.example.com-n a of 1: device-a", "00001-gpu.example.com-n b of 1: device-b",
+		"00000-nic.example.com-n a of 1: device-a", "00001-nic.example.com-n b of 1: device-b",
+	}
+	for range 10 {
+		var out strings.Builder
+		if err := printSlices(&out, in, "n"); err != nil {
+			t.Fatal(err)
+		}
+		var list resourceapi.ResourceSliceList
+		if err := yaml.UnmarshalStrict([]byte(out.String()), &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, slice := range list.Items {
+			got = append(got, fmt.Sprintf("%s %s of %d: %s", slice.Name, slice.Spec.Pool.Name, slice.Spec.Pool.ResourceSliceCount, slice.Spec.Devices[0].Name))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("want -, got +\n%s", diff)
+		}
 	}
 }
 

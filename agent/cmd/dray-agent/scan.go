@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,16 +136,19 @@ func health(h inventory.Health) string {
 	}
 }
 
-// printSlices prints the ResourceSlices that would be published.
+// printSlices prints the ResourceSlices that would be published, in the order of pools. The API server makes up names when
+// slices are published. These count the slices of a driver.
 func printSlices(out io.Writer, in *inventory.Inventory, nodeName string) error {
 	list := &resourceapi.ResourceSliceList{TypeMeta: typeMeta("ResourceSliceList")}
 	for _, driver := range in.Drivers() {
-		resources := in.DriverResources(driver, nil, nil)
-		for name, pool := range resources.Pools {
-			for i, slice := range pool.Slices {
+		pools := in.DriverResources(driver, nil, nil).Pools
+		number := 0
+		for _, name := range slices.Sorted(maps.Keys(pools)) {
+			pool := pools[name]
+			for _, slice := range pool.Slices {
 				list.Items = append(list.Items, resourceapi.ResourceSlice{
 					TypeMeta:   typeMeta("ResourceSlice"),
-					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%05x-%s-%s", i, driver, nodeName)},
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%05x-%s-%s", number, driver, nodeName)},
 					Spec: resourceapi.ResourceSliceSpec{
 						Driver:         driver,
 						Pool:           resourceapi.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: int64(len(pool.Slices))},
@@ -152,6 +157,7 @@ func printSlices(out io.Writer, in *inventory.Inventory, nodeName string) error 
 						SharedCounters: slice.SharedCounters,
 					},
 				})
+				number++
 			}
 		}
 	}

@@ -127,7 +127,9 @@ func defaultConfig(name string) NodeConfig {
 	return cfg
 }
 
-// NewNode returns a node for a provider. Nothing runs before Run.
+// NewNode returns a node for a provider. Unless an option gives an EventRecorder, one goroutine
+// waits for Events from then on, and ends with Run. Nothing else runs before Run. So a node that is
+// not wanted any more is to be run once, with a context that has ended.
 //
 // newProvider is called after the options have run. It may change the Node to register until
 // NewNode returns. If newProvider returns no NodeProvider, it may do so until the node is ready.
