@@ -73,3 +73,34 @@ func TestEndsWhileItReads(t *testing.T) {
 		}
 	}
 }
+
+// warned is a standard error that interrupts the command when it says something.
+type warned struct {
+	bytes.Buffer
+	interrupt context.CancelCauseFunc
+}
+
+func (w *warned) Write(text []byte) (int, error) {
+	w.interrupt(errors.New("interrupt signal received"))
+	return w.Buffer.Write(text)
+}
+
+// A command that is interrupted while it looks for devices prints no answer, and says that it was. Here it is
+// interrupted when it warns of an object, after it has read all of them.
+func TestEndsWhileItWorks(t *testing.T) {
+	objects := gpuClass + nodeWith("m", "{name: g0}") + claimOf("c", "requests: [{name: r, exactly: {deviceClassName: gpu}}]", "") +
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ml}, spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, resourceClaimName: c}]}}\n" +
+		"---\n{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: v, namespace: ml}, spec: {template: {spec: {domain: {}, resourceClaims: [{name: gpu, resourceClaimName: c}]}}}}\n"
+	for _, command := range []string{
+		"dray allocate", "dray allocate -o json", "dray explain", "dray explain -o json", "dray simulate fits", "dray simulate plan", "dray simulate repack --goal nodes", "dray simulate drain m", "dray view -o -",
+	} {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		told := &warned{interrupt: interrupt}
+		var out bytes.Buffer
+		status := cli.Main(ctx, append(strings.Fields(command), "-f", "-"), cli.Streams{In: strings.NewReader(objects), Out: &out, Err: told})
+		if status != cli.ExitInterrupted || out.Len() > 0 || !strings.HasSuffix(told.String(), "error: interrupt signal received\n") {
+			t.Errorf("%s: exit status %d, and %q on standard error, output:\n%s", command, status, told.String(), out.String())
+		}
+		interrupt(nil)
+	}
+}

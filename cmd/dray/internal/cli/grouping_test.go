@@ -12,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
 )
 
 type explained struct {
@@ -161,4 +164,35 @@ kind: ResourceClaim
 metadata: {name: c, namespace: default}
 spec: {devices: {requests: [{name: r, exactly: {%s}}]%s}}
 `, request, rest)
+}
+
+// TestAlikeForPrograms names, at the first of several pods that are refused for the same reasons, the others. Not
+// among them are claims, pods that can be placed, and a pod that finds a device in use that the others found free.
+func TestAlikeForPrograms(t *testing.T) {
+	input := gpuClass + nodeWith("m", "{name: g0}")
+	for name, count := range map[string]int{"one": 1, "two": 2, "three": 3} {
+		input += fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: %s, namespace: ml}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: %d}}]}}}}\n", name, count)
+	}
+	for i, template := range []string{"two", "three", "two", "three", "two", "one", "two"} {
+		input += fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: p%d, namespace: ml}, spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, resourceClaimTemplateName: %s}]}}\n", i, template)
+	}
+	input += claimOf("lone", gpuPair, "")
+	out, status := runStatus(input, "dray", "explain", "-f", "-", "-o", "json")
+	var list struct {
+		Items []struct {
+			Subject struct{ Kind, Name string }
+			Alike   []string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil || status != cli.ExitNotPlaced {
+		t.Fatalf("status %d, %v:\n%s", status, err, out)
+	}
+	got := make(map[string]string)
+	for _, item := range list.Items {
+		got[item.Subject.Kind+" "+item.Subject.Name] = strings.Join(item.Alike, " ")
+	}
+	want := map[string]string{"Pod p0": "ml/p2 ml/p4", "Pod p1": "ml/p3", "Pod p2": "", "Pod p3": "", "Pod p4": "", "Pod p5": "", "Pod p6": "", "ResourceClaim lone": ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
 }

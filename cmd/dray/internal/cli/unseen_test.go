@@ -75,6 +75,16 @@ status: {allocation: {devices: {results: [{request: r, driver: gpu.example.com, 
 			claimOf("c", "requests: [{name: r, exactly: {deviceClassName: gpu}}, {name: s, exactly: {deviceClassName: gpu}}]", ""),
 		cli.ExitNotPlaced, "together they need 2 devices, and 1 are there for them", "",
 	},
+	"a request for all devices needs another number on each node": {
+		"explain claim/c", gpuClass + nodeWith("m", "{name: g0}, {name: g1}") +
+			claimOf("c", "requests: [{name: every, exactly: {deviceClassName: gpu, allocationMode: All}}, {name: s, exactly: {deviceClassName: gpu}}]", ""),
+		cli.ExitNotPlaced, "request every needs all 2 matching devices", "together they need",
+	},
+	"alternatives need different numbers of devices": {
+		"explain claim/c", gpuClass + nodeWith("m", "{name: g0}") +
+			claimOf("c", "requests: [{name: r, firstAvailable: [{name: two, deviceClassName: gpu, count: 2}, {name: one, deviceClassName: gpu}]}, {name: s, exactly: {deviceClassName: gpu}}]", ""),
+		cli.ExitNotPlaced, "these cannot hold together", "together they need",
+	},
 	"a node that lists nothing but CPU has no more of it": {
 		"explain pod/w", gpuClass + strings.Replace(nodeWith("m", "{name: g0}"), "{name: m}}", "{name: m}, status: {allocatable: {cpu: 1}}}", 1) +
 			claimOf("c", "requests: [{name: r, exactly: {deviceClassName: gpu}}]", "") +
