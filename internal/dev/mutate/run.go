@@ -64,9 +64,12 @@ var testName = regexp.MustCompile(`^(Test|Example|Fuzz)`)
 func (r *runner) reach(ctx context.Context, binary string, p typed.Listed) error {
 	cmd := exec.CommandContext(ctx, binary, "-test.list", ".")
 	cmd.Dir = p.Dir
+	var told bytes.Buffer
+	cmd.Stderr = &told
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("list tests of %s: %w", p.ImportPath, err)
+		fmt.Fprintf(r.log, "%s: its tests are not used, as they cannot be listed: %v: %s\n", p.ImportPath, err, last(told.String()+string(out), 300))
+		return ctx.Err()
 	}
 	names := slices.DeleteFunc(strings.Fields(string(out)), func(s string) bool { return !testName.MatchString(s) })
 	if len(names) == 0 {

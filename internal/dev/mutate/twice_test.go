@@ -54,6 +54,26 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// Tests that do not start here are left out, and those of other packages are run.
+func TestTestsThatDoNotStart(t *testing.T) {
+	dir := module(t, map[string]string{
+		"program.go":      "package program\n\nfunc Answer() int {\n\treturn 1\n}\n",
+		"program_test.go": "package program\n\nimport \"testing\"\n\nfunc TestAnswer(t *testing.T) {\n\tif Answer() != 1 {\n\t\tt.Fatal()\n\t}\n}\n",
+	})
+	if err := os.Mkdir(filepath.Join(dir, "e2e"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const lacking = "package e2e\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestMain(m *testing.M) {\n\tprintln(\"no cluster\")\n\tos.Exit(1)\n}\n"
+	if err := os.WriteFile(filepath.Join(dir, "e2e", "e2e_test.go"), []byte(lacking), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, log strings.Builder
+	err := run(t.Context(), []string{"-C", dir, "-n", "1", "-tests", "./e2e .", "."}, &out, &log)
+	if err != nil || !strings.Contains(out.String(), "1 of 1 mutants caught") || !strings.Contains(log.String(), "program/e2e: its tests are not used") || !strings.Contains(log.String(), "no cluster") {
+		t.Errorf("%v: %s, %s", err, out.String(), log.String())
+	}
+}
+
 // asProgram is the variable of the environment that makes a test program this program.
 const asProgram = "MUTATE_AS_PROGRAM"
 
