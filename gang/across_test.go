@@ -282,6 +282,23 @@ func TestOneByOneIsNotTogether(t *testing.T) {
 	}
 }
 
+// Pods with an empty kind may differ: what is known of one says nothing of the next one.
+func TestEmptyKinds(t *testing.T) {
+	for _, oneByOne := range []bool{false, true} {
+		q := withPods(rails([]attribute{number(1)}, []attribute{number(2)}), 2)
+		q.OneByOne = oneByOne
+		for i, wanted := range []int{2, 1} {
+			q.Pods[i].Kind = ""
+			q.Pods[i].Variants[0][0].Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{
+				{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(`device.attributes["gpu.example.com"].rail == %d`, wanted)}},
+			}
+		}
+		if r := ask(t, q); r.Placed() != 2 || r.Places[0].Node != 1 || r.Places[1].Node != 0 {
+			t.Errorf("one by one: %t: %d pods are placed: %v", oneByOne, r.Placed(), r.Places)
+		}
+	}
+}
+
 // If the allocator is undecided on a node, the answer is not a no.
 func TestUndecidedNode(t *testing.T) {
 	for _, oneByOne := range []bool{false, true} {

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -60,24 +61,25 @@ func TestParallel(t *testing.T) {
 	}
 }
 
+// TestTable has each figure in its row, a column for each simulator, and the ratio of two.
 func TestTable(t *testing.T) {
-	s := &settings{nodes: 10, pods: 20, claims: 5}
-	one := figures{nodesPerSecond: 50, registration: 3, memory: 200, requests: 8, podsRun: 40, podsPerSecond: 20, claimPodsRun: 10, claimPods: 4}
-	two := figures{nodesPerSecond: 25, registration: 6, memory: 100, requests: 8, podsRun: 40, podsPerSecond: 40, claimPodsRun: 20, claimPods: 4}
-	got := table(s, []string{"a", "b"}, []figures{one, two})
-	for _, want := range []string{
-		"|  | a | b | ratio |\n|---|---|---|---|\n",
-		"| nodes registered per second (10 nodes, with lease and ResourceSlice) | 50.0 | 25.0 | 2.00 |\n",
-		"| requests per node until all are registered | 3.0 | 6.0 | 0.50 |\n",
-		"| memory, KiB per node | 200.0 | 100.0 | 2.00 |\n",
-		"| the same, until they are gone again | 20.0 | 40.0 | 0.50 |\n",
+	s := &settings{nodes: 10, pods: 20, claims: 30}
+	first := figures{nodesPerSecond: 1, registration: 2, memory: 3, requests: 4, podsRun: 5, podsPerSecond: 6, claimPodsRun: 7, claimPods: 8}
+	second := figures{nodesPerSecond: 2, registration: 2, memory: 2, requests: 2, podsRun: 2, podsPerSecond: 2, claimPodsRun: 2, claimPods: 2}
+	one, two := "|  | a |\n|---|---|\n", "|  | a | b | ratio |\n|---|---|---|---|\n"
+	for i, row := range []string{
+		"nodes registered per second (10 nodes, with lease and ResourceSlice)", "requests per node until all are registered", "memory, KiB per node",
+		"requests per node and minute, idle", "pods per second until they run (20, bound at once)", "the same, until they are gone again",
+		"pods with a claim per second until they run (30, through dray-scheduler)", "the same, until they and their claims are gone",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("printed\n%s\nwant %q in it", got, want)
-		}
+		one += fmt.Sprintf("| %s | %d.0 |\n", row, i+1)
+		two += fmt.Sprintf("| %s | %d.0 | 2.0 | %.2f |\n", row, i+1, float64(i+1)/2)
 	}
-	if got := table(s, []string{"a"}, []figures{one}); strings.Contains(got, "ratio") || !strings.Contains(got, "| memory, KiB per node | 200.0 |\n") {
-		t.Errorf("printed\n%s", got)
+	if got := table(s, []string{"a"}, []figures{first}); got != one {
+		t.Errorf("of one:\n%s\nwant\n%s", got, one)
+	}
+	if got := table(s, []string{"a", "b"}, []figures{first, second}); got != two {
+		t.Errorf("of two:\n%s\nwant\n%s", got, two)
 	}
 }
 

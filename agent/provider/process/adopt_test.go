@@ -406,6 +406,50 @@ func TestActiveDeadline(t *testing.T) {
 	f.expectNoProcess(t)
 }
 
+// TestActiveDeadlineWithGrace: a pod whose time is over is told to end, and has its grace period for that.
+func TestActiveDeadlineWithGrace(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell(`trap 'echo told to end; sleep 0.5; echo done; exit 4' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyAlways)
+	pod.Spec.ActiveDeadlineSeconds, pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1), ptr.To[int64](3600)
+	f.run(t, pod)
+	status := f.await(t, "the end", isPhase(corev1.PodFailed))
+	if ended := status.ContainerStatuses[0].State.Terminated; status.Reason != "DeadlineExceeded" || ended == nil || ended.ExitCode != 4 {
+		t.Errorf("status %v", status)
+	}
+	f.awaitLog(t, "stdout F done")
+	f.expectNoProcess(t)
+}
+
+// TestCloseTakesNoPods: while a provider ends its pods, it takes no others.
+func TestCloseTakesNoPods(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell(`trap 'echo told to end' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyAlways)
+	f.run(t, pod)
+	f.awaitLog(t, "began")
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		f.Close(time.Hour)
+	}()
+	f.awaitLog(t, "told to end")
+	other := shell("echo other", corev1.RestartPolicyNever)
+	other.Name, other.UID = "b", "uid-b"
+	if err := f.CreatePod(t.Context(), other); err == nil || !strings.Contains(err.Error(), "pod ns/b: the provider is closed") {
+		t.Errorf("another pod: %v", err)
+	}
+	select {
+	case <-closed:
+		t.Error("closed before the pod has ended")
+	default:
+	}
+	pod.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	f.expectNoProcess(t)
+}
+
 // TestLogsRotate: the output of a container takes at most so much of the disk.
 func TestLogsRotate(t *testing.T) {
 	f := newFixture(t, nil)

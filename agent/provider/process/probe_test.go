@@ -4,6 +4,7 @@
 package process_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,25 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await(t, "a pod that is not ready any more", ready(corev1.ConditionFalse))
+}
+
+// TestProbesThatTakeTooLong: what a probe runs ends when its time is over. Else each period would leave some behind.
+func TestProbesThatTakeTooLong(t *testing.T) {
+	f, recorder := withEvents(t)
+	pod, exec := probed(t, `until test "$(cat $V/asked 2>/dev/null | wc -l)" -ge 4; do sleep 0.1; done; echo asked often; sleep 600`, corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].ReadinessProbe = exec("echo asked >> $V/asked; sleep 98765")
+	f.run(t, pod)
+	f.awaitLog(t, "asked often")
+	awaitEvent(t, recorder, "Warning Unhealthy Readiness probe failed: ")
+	asking := 0
+	for _, pid := range f.processes(t) {
+		if arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && strings.HasPrefix(string(arguments), "sleep\x0098765") {
+			asking++
+		}
+	}
+	if asking > 1 {
+		t.Errorf("%d probes run at once", asking)
+	}
 }
 
 // TestLiveness: a container that fails ends, and runs again.

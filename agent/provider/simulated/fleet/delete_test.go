@@ -78,6 +78,7 @@ func TestDeleteWaits(t *testing.T) {
 		client := newClient()
 		run(t, client, gpuNodes(1, 1), func(*fleet.Fleet) {})
 		addPod(t, client, "kept", "node-0")
+		addPod(t, client, "stuck", "node-0") // with no finalizer
 		client.PrependReactor("delete", "pods", ignored)
 		pod, _ := client.CoreV1().Pods("ns").Get(t.Context(), "kept", metav1.GetOptions{})
 		pod.Finalizers = []string{"example.com/keep"}
@@ -87,10 +88,10 @@ func TestDeleteWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("it took too long"))
 		defer cancel()
 		deleted, err := fleet.Delete(ctx, client, "")
-		if err == nil || !strings.Contains(err.Error(), "it took too long\nleft: pod ns/kept (waits for the finalizers example.com/keep)") {
+		if err == nil || !strings.Contains(err.Error(), "it took too long\nleft: pod ns/kept (waits for the finalizers example.com/keep)") || !strings.HasSuffix(err.Error(), "pod ns/stuck") {
 			t.Errorf("got %v", err)
 		}
-		if want := (fleet.Deleted{Nodes: 1, Leases: 1, Slices: 1, Pods: 1}); deleted != want {
+		if want := (fleet.Deleted{Nodes: 1, Leases: 1, Slices: 1, Pods: 2}); deleted != want {
 			t.Errorf("deleted %+v", deleted)
 		}
 	})

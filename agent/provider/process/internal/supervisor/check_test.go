@@ -140,6 +140,37 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
+// TestGRPCWithoutAnswer has servers that do not know the protocol of health, that never answer, and that are not there.
+func TestGRPCWithoutAnswer(t *testing.T) {
+	listen := func() (net.Listener, int32) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return listener, int32(listener.Addr().(*net.TCPAddr).Port)
+	}
+	other, otherPort := listen()
+	server := grpc.NewServer()
+	go func() { _ = server.Serve(other) }()
+	defer server.Stop()
+	silent, silentPort := listen() // which accepts connections, and says nothing
+	defer func() { _ = silent.Close() }()
+	gone, gonePort := listen()
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for port, want := range map[int32]string{
+		otherPort:  "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ",
+		silentPort: "timeout: health rpc did not complete within 1s",
+		gonePort:   "error: health rpc probe failed: ",
+	} {
+		got, err := probeOf(t, int(port), corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port}})
+		if err != nil || got.healthy || !strings.HasPrefix(got.output, want) {
+			t.Errorf("got %+v, %v, want %q", got, err, want)
+		}
+	}
+}
+
 // TestThresholds has probes agree so often before anything is told, and begin anew when they
 // disagree.
 func TestThresholds(t *testing.T) {
