@@ -85,8 +85,8 @@ func (w *warned) Write(text []byte) (int, error) {
 	return w.Buffer.Write(text)
 }
 
-// A command that is interrupted while it looks for devices prints no answer, and says that it was. Here it is
-// interrupted when it warns of an object, after it has read all of them.
+// A command that is interrupted after it has read its input prints no answer, and says that it was. Here it is
+// interrupted when it warns of an object.
 func TestEndsWhileItWorks(t *testing.T) {
 	objects := gpuClass + nodeWith("m", "{name: g0}") + claimOf("c", "requests: [{name: r, exactly: {deviceClassName: gpu}}]", "") +
 		"---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ml}, spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, resourceClaimName: c}]}}\n" +
