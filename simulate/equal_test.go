@@ -282,6 +282,8 @@ func TestEqualErrors(t *testing.T) {
 	}
 	for want, equal := range map[string][]simulate.Equal{
 		`template node: equal 0: attribute "root": want domain/name`:                                                                          {{Attribute: "root", Devices: id("gpu-0")}},
+		`template node: equal 0: attribute "/root": want domain/name`:                                                                         {{Attribute: "/root", Devices: id("gpu-0")}},
+		`template node: equal 0: attribute "gpu.example.com/": want domain/name`:                                                              {{Attribute: "gpu.example.com/", Devices: id("gpu-0")}},
 		"template node: equal 0: there is no device":                                                                                          {{Attribute: root}},
 		"template node: equal 1: device gpu.example.com/node/gpu-9: no slice of the template has it":                                          {{Attribute: root, Devices: id("gpu-0")}, {Attribute: root, Devices: id("gpu-9")}},
 		"template node: equal 1: device gpu.example.com/node/gpu-0: attribute gpu.example.com/root is equal to that of other devices already": {{Attribute: root, Devices: id("gpu-0")}, {Attribute: root, Devices: id("gpu-0")}},
