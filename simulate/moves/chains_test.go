@@ -233,7 +233,7 @@ func TestFindLikeBaseline(t *testing.T) {
 	}
 }
 
-// On larger clusters, plans cost at most a quarter more than the bound.
+// On larger clusters, plans cost as much as the bound, though not all sets of pods can be looked at.
 func TestFindOnManyNodes(t *testing.T) {
 	for _, part := range []float64{0.7, 0.9, 0.95} {
 		state, nodes := packed(t, 200, part, 1)
@@ -245,7 +245,7 @@ func TestFindOnManyNodes(t *testing.T) {
 			for _, topologies := range [][]simulate.Topology{nil, {{NodeLabel: "rack"}}} {
 				q.Topologies = topologies
 				plan, err := moves.Find(t.Context(), state, q)
-				if err != nil || !plan.Possible || plan.Cost == 0 || plan.Cost > 1.25*plan.Bound {
+				if err != nil || !plan.Possible || plan.Cost == 0 || !plan.Exact() {
 					t.Fatalf("%v of the GPUs in use, %d wanted, topologies %v: possible %t, costs %v, at least %v, %v", part, n, topologies, plan.Possible, plan.Cost, plan.Bound, err)
 				}
 				t.Logf("%v of the GPUs in use, %d wanted, topologies %v: costs %v, at least %v", part, n, topologies, plan.Cost, plan.Bound)

@@ -46,8 +46,31 @@ func divideInThree(l *lab) {
 	}
 }
 
-// A node with fewer free devices may take more of the wanted pods: those with a prioritized list of four devices or one, and those that get
-// a whole device where it is free. So some pods have to move, and others must not.
+// lessIsMore is a cluster in which a node with fewer free devices takes more of the wanted pods: they have a prioritized list of GPUs, as many as
+// the first node has or one, or they get a whole GPU where one is free, of which each third would do. That node alone is in pool a.
+func lessIsMore(t *testing.T, parts bool, gpus ...int) (l *lab, pod func(name string) *corev1.Pod) {
+	l = &lab{T: t, Cluster: gpuCluster(gpus...)}
+	l.Nodes[0].Labels = map[string]string{"pool": "a"}
+	template := "1"
+	if parts {
+		divideInThree(l)
+	} else {
+		list := l.Templates[0].DeepCopy()
+		template, list.Name = "list", "list"
+		list.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "all", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(gpus[0])},
+			{Name: "one", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+		}}}
+		l.Templates = append(l.Templates, list)
+	}
+	return l, func(name string) *corev1.Pod {
+		pod := gpuPod(name, 1)
+		pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = &template
+		return pod
+	}
+}
+
+// Where a node with fewer free devices may take more of the wanted pods, some pods have to move, and others must not.
 func TestFindWhereLessRoomTakesMorePods(t *testing.T) {
 	for name, test := range map[string]struct {
 		gpus   []int
@@ -57,20 +80,7 @@ func TestFindWhereLessRoomTakesMorePods(t *testing.T) {
 		"prioritized list": {[]int{4, 1}, 3, false},
 		"partitions":       {[]int{1, 1}, 2, true},
 	} {
-		l := &lab{T: t, Cluster: gpuCluster(test.gpus...)}
-		l.Nodes[0].Labels = map[string]string{"pool": "a"}
-		template := "1"
-		if test.parts {
-			divideInThree(l)
-		} else {
-			list := l.Templates[0].DeepCopy()
-			template, list.Name = "list", "list"
-			list.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
-				{Name: "four", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 4},
-				{Name: "one", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
-			}}}
-			l.Templates = append(l.Templates, list)
-		}
+		l, pod := lessIsMore(t, test.parts, test.gpus...)
 		for i := range 2 {
 			pod := gpuPod(fmt.Sprintf("runs-%d", i), 1)
 			if test.parts {
@@ -82,13 +92,40 @@ func TestFindWhereLessRoomTakesMorePods(t *testing.T) {
 		}
 		var wanted []*corev1.Pod
 		for i := range test.wanted {
-			pod := selected(gpuPod(fmt.Sprintf("wanted-%d", i), 1), "a")
-			pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = &template
-			wanted = append(wanted, pod)
+			wanted = append(wanted, selected(pod(fmt.Sprintf("wanted-%d", i)), "a"))
 		}
 		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
 		if err != nil || !plan.Possible || plan.Cost != 1 || !plan.Exact() {
 			t.Errorf("%s: %+v, %v; want one move", name, plan, err)
+			continue
+		}
+		l.replay(0, plan, wanted, make(map[string]int))
+	}
+}
+
+// There, it may help that a pod comes to the node of the wanted ones. That these do not fit without that pod proves nothing.
+func TestFindMovesToTheNodeOfTheWanted(t *testing.T) {
+	for name, test := range map[string]struct {
+		gpus   []int
+		wanted int
+		parts  bool
+	}{
+		"prioritized list": {[]int{4, 1}, 3, false},
+		"partitions":       {[]int{1, 1}, 2, true},
+	} {
+		l, pod := lessIsMore(t, test.parts, test.gpus...)
+		comes := gpuPod("comes", 1)
+		if test.parts {
+			comes = halfPod(comes.Name)
+		}
+		l.place(comes, "node-1")
+		var wanted []*corev1.Pod
+		for i := range test.wanted {
+			wanted = append(wanted, selected(pod(fmt.Sprintf("wanted-%d", i)), "a"))
+		}
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
+		if err != nil || !plan.Possible || plan.Cost != 1 || !plan.Exact() || plan.Steps[0].To.Name() != "node-0" {
+			t.Errorf("%s: %+v, %v; want that the pod comes", name, plan, err)
 			continue
 		}
 		l.replay(0, plan, wanted, make(map[string]int))
@@ -172,7 +209,8 @@ func TestFindMovesNoPodForOneLikeIt(t *testing.T) {
 		}
 		return 1
 	}
-	plan, err := moves.Find(t.Context(), state, moves.Question{Wanted: []*corev1.Pod{gpuPod("wanted", 8)}, Nodes: names(&c), Cost: cost})
+	// With one set, the first plan is the only one.
+	plan, err := moves.Find(t.Context(), state, moves.Question{Wanted: []*corev1.Pod{gpuPod("wanted", 8)}, Nodes: names(&c), Cost: cost, Sets: 1})
 	if err != nil || !plan.Possible || plan.Cost != 2 {
 		t.Errorf("possible %t, costs %v, at least %v, %v; want two moves", plan.Possible, plan.Cost, plan.Bound, err)
 	}
