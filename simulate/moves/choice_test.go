@@ -123,9 +123,66 @@ func TestFindMovesToTheNodeOfTheWanted(t *testing.T) {
 		for i := range test.wanted {
 			wanted = append(wanted, selected(pod(fmt.Sprintf("wanted-%d", i)), "a"))
 		}
-		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
-		if err != nil || !plan.Possible || plan.Cost != 1 || !plan.Exact() || plan.Steps[0].To.Name() != "node-0" {
-			t.Errorf("%s: %+v, %v; want that the pod comes", name, plan, err)
+		nodes := names(&l.Cluster)
+		for range 2 { // what is known of a node that admits no wanted pod says nothing of another one
+			plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: nodes})
+			if err != nil || !plan.Possible || plan.Cost != 1 || !plan.Exact() || plan.Steps[0].To.Name() != "node-0" {
+				t.Errorf("%s, nodes %v: %+v, %v; want that the pod comes", name, nodes, plan, err)
+				continue
+			}
+			l.clone().replay(0, plan, wanted, make(map[string]int))
+			slices.Reverse(nodes)
+		}
+	}
+}
+
+// Nodes with one GPU each take one pod with a prioritized list each. So two pods are counted, without looking at sets of pods.
+func TestBoundOfPrioritizedLists(t *testing.T) {
+	l, pod := lessIsMore(t, false, 1, 1, 1, 1)
+	l.Nodes[1].Labels = map[string]string{"pool": "a"}
+	l.place(gpuPod("runs-0", 1), "node-0")
+	l.place(gpuPod("runs-1", 1), "node-1")
+	wanted := []*corev1.Pod{selected(pod("wanted-0"), "a"), selected(pod("wanted-1"), "a")}
+	plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster), Sets: 1})
+	if err != nil || plan.Cost != 2 || !plan.Exact() {
+		t.Errorf("possible %t, costs %v, at least %v, %v; want a proof that it costs 2", plan.Possible, plan.Cost, plan.Bound, err)
+	}
+}
+
+// As many whole GPUs as there are wanted pods prove nothing if a GPU is left of which each third would do: those may stay in use. Nor does it if the
+// node has no CPU for more pods.
+func TestFindWherePartsAreLeft(t *testing.T) {
+	for _, cpu := range []string{"2", "10"} {
+		l, _ := lessIsMore(t, true, 1, 1, 1)
+		whole := gpuCluster(2).Slices[0]
+		whole.Name, whole.Spec.Pool.Name = "a-whole", "a-whole" // its GPUs come first
+		for i := range whole.Spec.Devices {
+			whole.Spec.Devices[i].Name += "-whole"
+		}
+		l.Slices = append(l.Slices, whole)
+		for _, node := range l.Nodes {
+			node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse("10")}
+		}
+		if !l.place(gpuPod("dear-0", 1), "node-0") || !l.place(gpuPod("dear-1", 1), "node-0") || !l.place(halfPod("cheap"), "node-1") {
+			t.Fatal("there is no place for all pods")
+		}
+		var wanted []*corev1.Pod
+		for i := range 2 {
+			pod := selected(gpuPod(fmt.Sprintf("wanted-%d", i), 1), "a")
+			pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+			}}}
+			wanted = append(wanted, pod)
+		}
+		cost := func(pod *corev1.Pod) float64 {
+			if pod.Name == "cheap" {
+				return 1
+			}
+			return 10
+		}
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster), Cost: cost})
+		if err != nil || !plan.Possible || plan.Cost != 1 || !plan.Exact() {
+			t.Errorf("CPU for %s: possible %t, costs %v, at least %v, %v; want that the cheap pod comes", cpu, plan.Possible, plan.Cost, plan.Bound, err)
 			continue
 		}
 		l.replay(0, plan, wanted, make(map[string]int))

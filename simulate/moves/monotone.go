@@ -26,9 +26,10 @@ func (f *finder) readMonotone(ctx context.Context, kinds []kind) error {
 			continue
 		}
 		all := true
+		known := make(map[simulate.RoomDevices]bool)
 		for _, node := range f.nodes {
 			var err error
-			if all, err = f.isMonotone(ctx, shape, k, node); err != nil {
+			if all, err = f.isMonotone(ctx, shape, k, node, known); err != nil {
 				return err
 			}
 			if !all {
@@ -50,9 +51,9 @@ func (f *finder) kindOf(kinds []kind, shape *simulate.Shape) *kind {
 	return &kinds[at]
 }
 
-// isMonotone reports whether that holds for a node. It does if the pods request a number of devices of which none is a part of another one. It does, too,
-// if the node never takes a single pod, or two of them.
-func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind, node simulate.Node) (bool, error) {
+// isMonotone reports whether that holds for a node. It does if the pods request a number of devices, and as many pods as get devices there take none of
+// which another one is a part. It does, too, if the node never takes a single pod, or two of them. known has the devices of nodes for which it holds.
+func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind, node simulate.Node, known map[simulate.RoomDevices]bool) (bool, error) {
 	if k.none {
 		return true, nil
 	}
@@ -61,24 +62,30 @@ func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind,
 	if err := f.evictAll(node); err != nil {
 		return false, err
 	}
+	room, err := f.scratch.State().Room(node)
+	if err != nil || known[room.Devices()] {
+		return err == nil, err
+	}
 	free := freeDevices(f.scratch.State(), node)
 	alone := int64(free) < 2*k.least
-	for n := range shape.Pods {
+	for n := 0; ; n++ {
 		result, err := f.scratch.Put(ctx, shape.Pods[0], node)
 		if err != nil || result.Undecided > 0 {
 			return false, err
 		}
 		if !result.All() {
 			more, sure, err := take(ctx, f.scratch.State(), shape, node, 1)
-			return alone || (k.simple || n == 0) && more == 0 && sure, err
+			if n > 0 && more == 0 && sure {
+				known[room.Devices()] = true
+			}
+			return alone || more == 0 && sure, err
 		}
 		now := freeDevices(f.scratch.State(), node)
-		if taken := int64(free - now); taken < k.least || !alone && (!k.simple || taken != k.units) {
+		if taken := int64(free - now); taken < max(1, k.least) || !alone && (!k.simple || taken != k.units) {
 			return false, nil
 		}
 		free = now
 	}
-	return true, nil
 }
 
 // leastDevices is how many devices a pod takes at least that nobody else uses then.
