@@ -5,6 +5,7 @@ package moves_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -169,8 +170,9 @@ func (m *mixed) cost() float64 {
 	return float64(1 + m.random.IntN(3))
 }
 
-// question draws wanted pods, costs and limits. Of some draws, the first wanted pod is one that fits, but only where no pods run.
-func (m *mixed) question(t *testing.T, empty, state *simulate.State, pods []*corev1.Pod) moves.Question {
+// question draws wanted pods, costs and limits. Of some draws, the first wanted pod is one that fits, but only where no pods run. Of others, the wanted
+// pods fit before the pods that run go to other nodes, and not after that. The State is that with the pods where they are.
+func (m *mixed) question(t *testing.T, empty *simulate.State, sim *simulate.Sim, pods []*corev1.Pod) (*simulate.State, moves.Question) {
 	q := moves.Question{Nodes: names(&m.Cluster), Attempts: 1000, Cost: func(pod *corev1.Pod) float64 { return m.costs[pod.Name] }}
 	whole := m.random.IntN(2) == 0
 	for _, pod := range pods {
@@ -187,36 +189,109 @@ func (m *mixed) question(t *testing.T, empty, state *simulate.State, pods []*cor
 		}
 		q.Limits = append(q.Limits, limit)
 	}
-	var first *corev1.Pod
-	for range 8 {
-		first = m.pod("wanted-0")
-		if m.fits(t, empty, first) && !m.fits(t, state, first) {
-			break
-		}
-	}
-	q.Wanted = append(q.Wanted, first)
-	for i := range m.random.IntN(5) / 2 {
-		pod := m.pod("")
-		if m.random.IntN(2) == 0 {
-			pod = first.DeepCopy()
-		}
-		pod.Name = fmt.Sprintf("wanted-%d", i+1)
-		q.Wanted = append(q.Wanted, pod)
-	}
 	if m.random.IntN(3) == 0 {
 		q.Topologies = []simulate.Topology{{NodeLabel: "zone"}}
 	}
-	return q
+	if m.random.IntN(4) > 0 {
+		for range 20 {
+			if q.Wanted = m.wanted(); m.fit(t, sim.State(), q.Wanted) && m.scatter(t, sim, pods, q.Wanted) {
+				return sim.State(), q
+			}
+		}
+	}
+	for range 8 {
+		q.Wanted = m.wanted()
+		if m.fit(t, empty, q.Wanted[:1]) && !m.fit(t, sim.State(), q.Wanted[:1]) {
+			break
+		}
+	}
+	return sim.State(), q
 }
 
-func (m *mixed) fits(t *testing.T, state *simulate.State, pod *corev1.Pod) bool {
-	shapes, err := state.Shapes([]*corev1.Pod{pod})
-	if err != nil {
-		t.Fatal(err)
+// wanted draws wanted pods: one, or some of which the others are often like the first.
+func (m *mixed) wanted() []*corev1.Pod {
+	list := []*corev1.Pod{m.pod("wanted-0")}
+	for i := range m.random.IntN(5) / 2 {
+		pod := m.pod("")
+		if m.random.IntN(2) == 0 {
+			pod = list[0].DeepCopy()
+		}
+		pod.Name = fmt.Sprintf("wanted-%d", i+1)
+		list = append(list, pod)
 	}
-	fit, err := state.FitsMany(t.Context(), shapes[0], simulate.Real(nil))
-	if err != nil {
-		t.Fatal(err)
+	return list
+}
+
+// scatter lets pods go to other nodes, or two of them change places, until the wanted ones no longer fit. If they always do, it changes nothing.
+func (m *mixed) scatter(t *testing.T, sim *simulate.Sim, pods, wanted []*corev1.Pod) bool {
+	on := make(map[*corev1.Pod]string)
+	for _, node := range names(&m.Cluster) {
+		at, err := sim.State().Node(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pod := range sim.State().Pods(at) {
+			on[pod] = node
+		}
 	}
-	return fit.Pods > 0
+	sim.Fork()
+	for range 4 * len(pods) {
+		a, b := pods[m.random.IntN(len(pods))], pods[m.random.IntN(len(pods))]
+		to := map[*corev1.Pod]string{a: m.Nodes[m.random.IntN(len(m.Nodes))].Name}
+		if m.random.IntN(2) == 0 {
+			to = map[*corev1.Pod]string{a: on[b], b: on[a]}
+		}
+		if sim.Fork(); !m.relocate(t, sim, pods, to) {
+			sim.Revert()
+			continue
+		}
+		maps.Copy(on, to)
+		if sim.Commit(); !m.fit(t, sim.State(), wanted) {
+			sim.Commit()
+			return true
+		}
+	}
+	sim.Revert()
+	return false
+}
+
+// relocate evicts pods, and puts them on other nodes. It reports whether they fit there.
+func (m *mixed) relocate(t *testing.T, sim *simulate.Sim, pods []*corev1.Pod, to map[*corev1.Pod]string) bool {
+	for pod := range to {
+		if err := sim.Evict(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pod := range pods {
+		if to[pod] == "" {
+			continue
+		}
+		node, err := sim.State().Node(to[pod])
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := sim.Put(t.Context(), pod, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !result.All() {
+			return false
+		}
+	}
+	return true
+}
+
+// fit reports whether pods fit one after the other, each on the first node that will do.
+func (m *mixed) fit(t *testing.T, state *simulate.State, pods []*corev1.Pod) bool {
+	sim := state.Sim()
+	for _, pod := range pods {
+		result, err := sim.Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !result.All() {
+			return false
+		}
+	}
+	return true
 }

@@ -5,6 +5,7 @@ package moves
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +27,15 @@ type order struct {
 	doubts bool
 	// end reports whether the goal is reached after all pods of the set have moved. If not, it changes nothing.
 	end func(context.Context) (bool, error)
+	set []movable
+	// failed has the positions from which there is no way. It is nil if the devices of a pod depend on more than a position says.
+	failed  map[string]bool
+	devices map[simulate.RoomDevices]uint64 // numbers for keys of positions
 }
 
 // order starts to look for an order for a set.
 func (f *finder) order(set []movable) *order {
-	o := &order{finder: f, sim: f.state.Sim(), left: f.Attempts}
+	o := &order{finder: f, sim: f.state.Sim(), left: f.Attempts, set: set}
 	for i := range set {
 		o.cost += set[i].cost
 	}
@@ -51,9 +56,75 @@ func (o *order) candidates(set []movable) {
 	o.nodes = append(o.nodes, last...)
 }
 
+// all searches from the start, where no pod has moved.
+func (o *order) all(ctx context.Context) (bool, error) {
+	o.failed = nil
+	if !slices.ContainsFunc(o.set, func(m movable) bool { return !ownClaims(m.Pod) }) {
+		o.failed, o.devices = make(map[string]bool), make(map[simulate.RoomDevices]uint64)
+	}
+	return o.from(ctx, o.set, nil)
+}
+
 // from continues the search where the pods in old have not moved yet, and those in out are on no node. If it finds an order,
 // steps and places have it. Else nothing changes.
 func (o *order) from(ctx context.Context, old, out []movable) (bool, error) {
+	var key string
+	if o.failed != nil && len(o.steps) > 1 {
+		var err error
+		if key, err = o.position(old, out); err != nil || o.failed[key] {
+			return false, err
+		}
+	}
+	done, err := o.onward(ctx, old, out)
+	if key != "" && !done && err == nil {
+		o.failed[key] = true
+	}
+	return done, err
+}
+
+// position is a key for all that decides whether there is a way: which pods have moved and where they are, which are on no node, and which
+// devices are left. Pods that have moved stay, so it does not matter which of these devices each has.
+func (o *order) position(old, out []movable) (string, error) {
+	state := o.sim.State()
+	var key []byte
+	touch := func(node simulate.Node) error {
+		room, err := state.Room(node)
+		if err != nil {
+			return err
+		}
+		number, known := o.devices[room.Devices()]
+		if !known {
+			number = uint64(len(o.devices))
+			o.devices[room.Devices()] = number
+		}
+		key = binary.AppendUvarint(key, number)
+		return nil
+	}
+	for i := range o.set {
+		pod := &o.set[i]
+		if isOut(old, pod) {
+			key = append(key, 'o')
+			continue
+		}
+		if isOut(out, pod) {
+			key = append(key, 'n')
+		} else {
+			at := slices.IndexFunc(o.steps, func(s Step) bool { return s.Pod == pod.Pod && !s.Leaves() })
+			to := o.steps[at].To
+			key = binary.AppendUvarint(append(key, 'm'), uint64(slices.Index(o.nodes, to)))
+			if err := touch(to); err != nil {
+				return "", err
+			}
+		}
+		if err := touch(pod.from); err != nil {
+			return "", err
+		}
+	}
+	return string(key), nil
+}
+
+// onward is from, without what is known of positions.
+func (o *order) onward(ctx context.Context, old, out []movable) (bool, error) {
 	if len(old)+len(out) == 0 {
 		return o.end(ctx)
 	}

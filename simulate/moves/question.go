@@ -409,7 +409,7 @@ func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err err
 			break
 		}
 		o.room = room
-		if done, err = o.from(ctx, set, nil); err != nil {
+		if done, err = o.all(ctx); err != nil {
 			return false, err
 		}
 		if done {

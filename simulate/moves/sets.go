@@ -73,7 +73,7 @@ func (e *freeing) attempt(ctx context.Context, set []movable, cost float64, can 
 				gain = e.gainOf(o)
 				return gain >= want, nil
 			}
-			done, err := o.from(ctx, set, nil)
+			done, err := o.all(ctx)
 			if left = o.left; err != nil || o.doubts && !done {
 				return false, err
 			}
