@@ -74,7 +74,8 @@ type lab struct {
 	// fails are positions from which it is known that there is no way.
 	fails map[string]bool
 	// end is what has to hold once all pods have moved, if it is not nil.
-	end func(*lab) bool
+	end    func(*lab) bool
+	limits []moves.Limit
 }
 
 func (l *lab) clone() *lab {
