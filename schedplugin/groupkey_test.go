@@ -29,13 +29,14 @@ func (w *world) setPods(node int, pods ...*corev1.Pod) {
 	w.nodes[node] = info
 }
 
-// Whether a group has a plan is remembered for a state of the cluster. Each change of what a plan depends on makes another
-// state. The devices, the nodes' versions and the group stay as they are in these cases, unless the case names them.
-func TestPlanIsLookedForAfterEachChange(t *testing.T) {
-	amount := func(name corev1.ResourceName, quantity string) corev1.ResourceList {
-		return corev1.ResourceList{name: resource.MustParse(quantity)}
-	}
-	for name, change := range map[string]func(w *world, pods []*corev1.Pod){
+// amount is a list of one resource.
+func amount(name corev1.ResourceName, quantity string) corev1.ResourceList {
+	return corev1.ResourceList{name: resource.MustParse(quantity)}
+}
+
+// planChanges are changes of what a plan depends on.
+func planChanges() map[string]func(w *world, pods []*corev1.Pod) {
+	return map[string]func(w *world, pods []*corev1.Pod){
 		"a pod runs on another node": func(w *world, _ []*corev1.Pod) {
 			w.setPods(0)
 			w.setPods(1, requesting(amount(corev1.ResourceCPU, "1")))
@@ -90,7 +91,13 @@ func TestPlanIsLookedForAfterEachChange(t *testing.T) {
 			}
 			group.Spec.SchedulingPolicy.Gang.MinCount = 1
 		},
-	} {
+	}
+}
+
+// Whether a group has a plan is remembered for a state of the cluster. Each change of what a plan depends on makes another
+// state. The devices, the nodes' versions and the group stay as they are in these cases, unless the case names them.
+func TestPlanIsLookedForAfterEachChange(t *testing.T) {
+	for name, change := range planChanges() {
 		t.Run(name, func(t *testing.T) {
 			w, pods := gangOf(t, []string{"one", "two", "late"}, roomy("a"), roomy("b"), gpus("a", 1), gpuClaim("one", 2), gpuClaim("two", 2))
 			group, err := w.plugin.handle.SnapshotSharedLister().PodGroups().Get("default", "gang")
