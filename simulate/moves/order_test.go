@@ -80,8 +80,8 @@ func TestOrderTellsDevicesApart(t *testing.T) {
 	l.expect(2, 0, wanted...)
 }
 
-// A position that leads nowhere without room may lead on with room for a pod. Limits say that two pods go before the two others change places.
-func TestOrderTellsRoomApart(t *testing.T) {
+// Two pods change places, which needs room for one. Limits say that two others go before them.
+func TestOrderWithRoomForAPod(t *testing.T) {
 	l := &lab{T: t, Cluster: gpuCluster(4, 3, 2)}
 	l.labeled(0, "swap", "p", "zero")
 	l.labeled(1, "swap", "q")

@@ -17,7 +17,7 @@ import (
 )
 
 // clusterKeyOf hashes all that decides whether there is a plan, except limits: devices that exist and that are in use, nodes, and what the
-// pods ask for. It is 0 in a what-if. Least is how many of the pods must get devices.
+// pods ask for. It is the zero clusterKey in a what-if. Least is how many of the pods must get devices.
 func (g *Groups) clusterKeyOf(a *attempt, pods []*waitingPod, least int) clusterKey {
 	preemption, common := a.first.State.Preemption(), a.common
 	view := preemption.View()
