@@ -100,7 +100,7 @@ func panels(path string) ([]expression, error) {
 
 // reads are the metrics of an expression. Labels to sum by count for all of them.
 func (e expression) reads() ([]query, error) {
-	root, err := parser.ParseExpr(e.text)
+	root, err := parser.NewParser(parser.Options{}).ParseExpr(e.text)
 	if err != nil {
 		return nil, err
 	}
