@@ -13,7 +13,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 GO ?= go
-GOTEST = $(GO) test -vet=off
+# Tests make much garbage on small heaps. With less frequent collections they take a quarter less time, and up to 1 GiB.
+GOTEST = GOGC=400 $(GO) test -vet=off
 export GOFLAGS := -buildvcs=false -trimpath $(filter-out -buildvcs=% -trimpath,$(GOFLAGS))
 export CGO_ENABLED := 0
 
@@ -83,7 +84,7 @@ screenshots: ## make the pictures of docs/pictures by the tests of the page
 
 .PHONY: measure-view
 measure-view: build ## judge how the page of 5,000 nodes is: there within two seconds, 30 frames a second, 500 MiB of memory at most
-	cd internal/dev/view && DRAY_MEASURE=1 $(GOTEST) -count=1 -run '^TestBig$$' -v .
+	cd internal/dev/view && DRAY_MEASURE=1 $(GO) test -vet=off -count=1 -run '^TestBig$$' -v .
 
 .PHONY: lint-view
 lint-view: ## the same as lint, for the module that tests the page
@@ -198,7 +199,7 @@ soak-fields: ## change each field of slices, nodes, classes and claims, one at a
 .PHONY: soak-cases
 soak-cases: ## the random cases of the allocator, all of them, and CASES= of each kind from SEED= for its solver
 	DRAY_CASES=all $(GOTEST) -count=1 -timeout 2h ./allocator
-	$(GOTEST) -count=1 -timeout 5h ./allocator/internal/solver -cases $(CASES) -seed $(SEED)
+	$(GOTEST) -count=1 -timeout 5h ./allocator/internal/solver -cases $(CASES) -seed $(SEED) -steps 300000
 
 .PHONY: soak-memory
 soak-memory: ## the tests of simulate where nothing is remembered, and where all is forgotten at once

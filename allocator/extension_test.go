@@ -441,7 +441,7 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		for _, a := range []*allocator.Allocator{kept, allocator.New(options)} {
+		for _, a := range []*allocator.Allocator{kept, unasked(options)} {
 			problem, err := a.CompileExtended(s.claims, s.extension, allocator.ClassMap(classes...))
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)

@@ -45,11 +45,17 @@ func TestEachFieldDecidesAsTheTableSays(t *testing.T) { fieldUser.Judge(t) }
 // programs are shared by all allocators of these tests: what is compiled depends on nothing else.
 var programs = cel.NewCache(4096)
 
+// unasked is an allocator that was asked nothing before. All that it has of others are compiled expressions.
+func unasked(options allocator.Options) *allocator.Allocator {
+	options.Memory = allocator.NewMemory(allocator.MemoryOptions{Programs: programs})
+	return allocator.New(options)
+}
+
 func openForFields(t *testing.T, sides ...*fieldworld.Side) fieldworld.Ask {
 	t.Helper()
 	features := allocator.AllFeatures()
 	features.DeviceBindingAndStatus = !sides[0].InUse
-	a := allocator.New(allocator.Options{Features: features, Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: programs})})
+	a := unasked(allocator.Options{Features: features})
 	var published []*resourceapi.ResourceSlice
 	read := map[string]bool{}
 	for _, side := range sides {

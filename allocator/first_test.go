@@ -64,8 +64,8 @@ func TestFirstDeviceIsTheSame(t *testing.T) {
 		for _, c := range singles(q.Claims) {
 			q.Claims = []*resourceapi.ResourceClaim{c}
 			for _, node := range q.Nodes {
-				all := allocator.New(allocator.Options{Features: q.Features}).JudgingUpTo(1 << 30)
-				first := allocator.New(allocator.Options{Features: q.Features}).JudgingUpTo(0)
+				all := unasked(allocator.Options{Features: q.Features}).JudgingUpTo(1 << 30)
+				first := unasked(allocator.Options{Features: q.Features}).JudgingUpTo(0)
 				want, _ := says(ctx, all, q, node)
 				got, _ := says(ctx, first, q, node)
 				if asked++; got != want {

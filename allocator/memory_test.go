@@ -83,7 +83,7 @@ func TestMemoryChangesNothing(t *testing.T) {
 			i := (turn*5 + int(seed)) % len(various)
 			for _, node := range q.Nodes {
 				got, decided := says(ctx, first[i], q, node)
-				own, alone := says(ctx, allocator.New(various[i]), q, node)
+				own, alone := says(ctx, unasked(various[i]), q, node)
 				forgetful := various[i]
 				forgetful.Memory = allocator.NewMemory(allocator.MemoryOptions{Off: true})
 				without, _ := says(ctx, allocator.New(forgetful), q, node)
@@ -96,7 +96,7 @@ func TestMemoryChangesNothing(t *testing.T) {
 				}
 				patient := various[i]
 				patient.Budget = 0
-				most, _ := says(ctx, allocator.New(patient), q, node)
+				most, _ := says(ctx, unasked(patient), q, node)
 				if told++; various[i].Budget == 0 || alone && !decided || got != most {
 					t.Errorf("seed %d, node %s, %d: with others\n%s\nalone\n%s", seed, node.Name, i, got, own)
 				}

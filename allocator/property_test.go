@@ -49,7 +49,7 @@ func asked(t *testing.T, c *alloctest.Case) question {
 }
 
 func (q question) ask(claims []*resourceapi.ResourceClaim) (allocator.Outcome, error) {
-	problem, err := allocator.New(allocator.Options{Features: q.Features}).Compile(claims, allocator.ClassMap(q.Classes...))
+	problem, err := unasked(allocator.Options{Features: q.Features}).Compile(claims, allocator.ClassMap(q.Classes...))
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func TestExplanationsShareTheirCores(t *testing.T) {
 func compareExplanations(t *testing.T, seed uint64, stateOf func(*pools.Ledger) *pools.State) (explained int) {
 	t.Helper()
 	q := generate(t, seed)
-	problem, err := allocator.New(allocator.Options{Features: q.Features}).Compile(q.Claims, allocator.ClassMap(q.Classes...))
+	problem, err := unasked(allocator.Options{Features: q.Features}).Compile(q.Claims, allocator.ClassMap(q.Classes...))
 	if err != nil {
 		return 0
 	}
@@ -201,7 +201,7 @@ func TestPoliciesChangeNoVerdict(t *testing.T) {
 			continue
 		}
 		for _, policy := range []allocator.Policy{allocator.LeastWaste{}, allocator.Pack{}, allocator.Spread{}, byStrings{}} {
-			a := allocator.New(allocator.Options{Features: q.Features, Policy: policy, Topology: []resourceapi.FullyQualifiedName{"gpu.example.com/numa"}})
+			a := unasked(allocator.Options{Features: q.Features, Policy: policy, Topology: []resourceapi.FullyQualifiedName{"gpu.example.com/numa"}})
 			problem, err := a.Compile(q.Claims, allocator.ClassMap(q.Classes...))
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)

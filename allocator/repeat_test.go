@@ -26,7 +26,7 @@ func TestRepeatIsLikeAllocateAgainAndAgain(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(fewer(3000)) {
 		q := generate(t, seed)
-		problem, err := allocator.New(allocator.Options{Features: q.Features}).Compile(q.Claims, allocator.ClassMap(q.Classes...))
+		problem, err := unasked(allocator.Options{Features: q.Features}).Compile(q.Claims, allocator.ClassMap(q.Classes...))
 		if err != nil {
 			continue
 		}

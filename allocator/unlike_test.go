@@ -123,12 +123,12 @@ func TestNodesThatDifferALittle(t *testing.T) {
 	}
 	answers := make(map[string]int)
 	for seed := range uint64(fewer(600)) {
-		sequence, remembering := clustergen.NewSequence(seed, clustergen.Pairs), allocator.New(options)
+		sequence, remembering := clustergen.NewSequence(seed, clustergen.Pairs), unasked(options)
 		c := sequence.First().First()
 		for range 5 {
 			q := asked(t, c)
 			for _, q.node = range c.Nodes {
-				got, want := ask(remembering, q), ask(allocator.New(options), q)
+				got, want := ask(remembering, q), ask(unasked(options), q)
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("seed %d: %s: node %s: %v, but %v if asked by itself", seed, c.Name, q.node.Name, got, want)
 				}

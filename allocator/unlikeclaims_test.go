@@ -91,7 +91,7 @@ func compareUnlike(t *testing.T, pairs map[string][2]pod) {
 		for i := range pair {
 			remembering := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
 			first, second := pair[i], pair[1-i]
-			want := second.ask(t, allocator.New(allocator.Options{Features: allocator.AllFeatures()}), state)
+			want := second.ask(t, unasked(allocator.Options{Features: allocator.AllFeatures()}), state)
 			if got := first.ask(t, remembering, state); got == want {
 				t.Errorf("%s: both have %s", name, got)
 			}

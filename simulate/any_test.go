@@ -22,7 +22,7 @@ import (
 // itself. The pods have the devices that they have there.
 func TestAnyLikeEachByItself(t *testing.T) {
 	seen := make(map[string]int)
-	for seed := range sequences(t) {
+	for seed := range sequences(t, 100) {
 		g := &game{T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 45)), seen: seen}
 		if g.begin(peer.Dray()) {
 			g.superpose()

@@ -33,8 +33,8 @@ var mended = []uint64{3050550, 3096779, 3107759}
 
 // sequences are the seeds of the sequences that a differential test plays: few and those that are mended, or what DRAY_SEQUENCES
 // says, which is a number or two with a dash between: from the first to before the last.
-func sequences(t *testing.T) iter.Seq[uint64] {
-	first, end := uint64(0), uint64(100)
+func sequences(t *testing.T, few uint64) iter.Seq[uint64] {
+	first, end := uint64(0), few
 	if text := os.Getenv("DRAY_SEQUENCES"); text != "" {
 		from, to, found := strings.Cut(text, "-")
 		if !found {
@@ -70,7 +70,7 @@ func allSeen(t *testing.T, seen map[string]int, kinds ...string) {
 
 // Whatever is simulated is what an allocator says that is asked step by step, with real names.
 func TestLikeStepByStep(t *testing.T) {
-	seen := playAll(t, allocator.Options{}, peer.Dray(), false)
+	seen := playAll(t, 100, allocator.Options{}, peer.Dray(), false)
 	allSeen(t, seen, "placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
 		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "not put", "node added", "node added again", "node there already", "committed", "merged")
 }
@@ -81,7 +81,7 @@ func TestLikeStepByStepWithPolicies(t *testing.T) {
 		{Policy: allocator.LeastWaste{}, Topology: []resourceapi.FullyQualifiedName{"gpu.example.com/numa"}}, {Policy: allocator.Pack{}}, {Policy: allocator.Spread{}}, {Policy: byAttribute("gpu.example.com/model")},
 	} {
 		t.Run(fmt.Sprintf("%T", options.Policy), func(t *testing.T) {
-			seen := playAll(t, options, peer.DrayWith(options), false)
+			seen := playAll(t, 30, options, peer.DrayWith(options), false)
 			if seen["placed"] == 0 || seen["unfit"] == 0 || seen["drained"] == 0 || seen["fits"] == 0 || seen["crossing"] == 0 {
 				t.Errorf("too little was seen: %v", seen)
 			}
@@ -92,7 +92,7 @@ func TestLikeStepByStepWithPolicies(t *testing.T) {
 // The same holds for upstream's allocator, as long as it agrees with Dray's on the steps.
 func TestLikeUpstream(t *testing.T) {
 	given := &questions{}
-	seen := playAll(t, allocator.Options{}, given.agreeing(patient(peer.Upstream()), peer.Dray()), true)
+	seen := playAll(t, 60, allocator.Options{}, given.agreeing(patient(peer.Upstream()), peer.Dray()), true)
 	t.Logf("questions: %d, of which upstream's allocator gave up %d", given.all, given.up)
 	if seen["placed"] == 0 || seen["unfit"] == 0 || seen["drained"] == 0 {
 		t.Errorf("too little was seen: %v", seen)
@@ -195,10 +195,10 @@ func sameDevices(a, b resourceapi.AllocationResult) bool {
 	})
 }
 
-func playAll(t *testing.T, options allocator.Options, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
+func playAll(t *testing.T, few uint64, options allocator.Options, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
 	seen := make(map[string]int)
 	n, disagreed := 0, 0
-	for seed := range sequences(t) {
+	for seed := range sequences(t, few) {
 		if n++; n%1000 == 0 {
 			t.Logf("%d sequences; the allocators disagree in %d; seen: %v", n, disagreed, seen)
 		}

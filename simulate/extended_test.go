@@ -24,7 +24,7 @@ import (
 // Extensions of claims are simulated as they are allocated step by step.
 func TestExtendedLikeStepByStep(t *testing.T) {
 	seen := make(map[string]int)
-	for seed := range sequences(t) {
+	for seed := range sequences(t, 100) {
 		g := &game{T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 33)), seen: seen, extended: true}
 		if !g.begin(peer.Dray()) {
 			continue

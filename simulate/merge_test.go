@@ -29,7 +29,7 @@ import (
 // comes out is what a step by step allocator says of a cluster with the objects of both.
 func TestMergeLikeStepByStep(t *testing.T) {
 	seen := make(map[string]int)
-	for seed := range sequences(t) {
+	for seed := range sequences(t, 60) {
 		g := &game{T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 40)), seen: seen}
 		if !g.begin(peer.Dray()) {
 			continue

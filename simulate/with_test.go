@@ -22,7 +22,7 @@ import (
 // it was. So it is whatever changes, pods and claims that are faulty included.
 func TestWithIsLikeOpen(t *testing.T) {
 	seen := make(map[string]int)
-	for seed := range uint64(120) {
+	for seed := range uint64(80) {
 		g := newChanging(seed)
 		options := Options{Features: allocator.AllFeatures(), Extensions: true}
 		state, err := Open(g.c, options)

@@ -30,8 +30,6 @@ const (
 	naiveSpent
 )
 
-const naiveBudget = 300_000
-
 func solveNaively(p *solver.Problem) (naiveEnd, *naive) {
 	n := &naive{p: p, options: make([]int32, len(p.Requests))}
 	return n.request(0), n
@@ -99,7 +97,7 @@ func (n *naive) slot(p, o int32, k int, from int32) naiveEnd {
 		}
 		return n.request(p + 1)
 	}
-	if n.steps++; n.steps > naiveBudget {
+	if n.steps++; n.steps > *naiveSteps {
 		return naiveSpent
 	}
 	candidates := []int32{}

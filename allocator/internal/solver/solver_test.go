@@ -19,6 +19,8 @@ import (
 var (
 	cases = flag.Int("cases", 2000, "how many random problems of each kind to solve")
 	first = flag.Uint64("seed", 1, "seed of the first one")
+	// A few problems take as much time as all others.
+	naiveSteps = flag.Int("steps", 50_000, "leave out random problems for which trying everything takes more steps")
 )
 
 // With any selection of rules, the result is that of trying everything in order.

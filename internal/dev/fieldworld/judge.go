@@ -78,6 +78,7 @@ type judgement struct {
 // count is what cases of a row showed in a round.
 type count struct {
 	asked, decided int
+	decisive       []*pair // those that were asked about together and have different answers
 	cases          []*change
 }
 
@@ -194,7 +195,9 @@ func (j *judgement) round(t *testing.T, round int, inUse bool) {
 		count.asked++
 		decides := p.decides()
 		if j.All || decides || i%j.Sampled == 0 {
-			judged++
+			if judged++; decides {
+				count.decisive = append(count.decisive, p)
+			}
 			if found := j.wrong(t, p); len(found) > 0 {
 				if wrong++; wrong <= 10 {
 					t.Errorf("%d wrong answers: %s", len(found), found[0])
@@ -211,24 +214,37 @@ func (j *judgement) round(t *testing.T, round int, inUse bool) {
 	t.Logf("in use %v: %d of %d cases, %d of them together, %d wrong, %d questions each", inUse, asked, len(list), judged, wrong, len(j.questions))
 }
 
-// seeOmission leaves a part of a key out, after which some answer must be wrong.
+// seeOmission leaves a part of a key out, after which some answer must be wrong. That of a case which decides is wrong most
+// often.
 func (j *judgement) seeOmission(t *testing.T, omission keys.Omission) {
 	t.Helper()
 	asked := 0
+	seen := func(p *pair) bool {
+		asked++
+		restore := omission.Omit()
+		wrong := j.wrong(t, p)
+		restore()
+		if len(wrong) > 0 {
+			t.Logf("case %d: %s: %d wrong", asked, p.name, len(wrong))
+		}
+		return len(wrong) > 0
+	}
+	var counts []*count
 	for _, covered := range omission.Covers {
 		row, _ := covered.Root.Row(covered.Path)
 		for round := range j.rounds {
-			for _, c := range j.count(round, row).cases {
-				p := j.pair(t, c, map[*Side][]Answer{})
-				if asked++; p == nil {
-					continue
-				}
-				restore := omission.Omit()
-				wrong := len(j.wrong(t, p))
-				if restore(); wrong > 0 {
-					t.Logf("case %d: %s: %d wrong", asked, p.name, wrong)
-					return
-				}
+			counts = append(counts, j.count(round, row))
+		}
+	}
+	for _, count := range counts {
+		if slices.ContainsFunc(count.decisive, seen) {
+			return
+		}
+	}
+	for _, count := range counts {
+		for _, c := range count.cases {
+			if p := j.pair(t, c, map[*Side][]Answer{}); p != nil && seen(p) {
+				return
 			}
 		}
 	}
