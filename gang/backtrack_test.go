@@ -102,3 +102,20 @@ func TestHardestKindFirst(t *testing.T) {
 		t.Errorf("%v with %d pods after %d steps", r.Verdict, r.Placed(), r.Steps)
 	}
 }
+
+// A pod that watches devices by admin access takes none from a pod beside it, wherever it is in the list. The pods are planned
+// together, as the last one has to leave the first node, which would be its first choice.
+func TestAdminAccessBesideOthers(t *testing.T) {
+	for _, watching := range []int{1, 2} {
+		q := withPods(rails([]attribute{{}, {}}, []attribute{{}}), 3)
+		for _, pod := range []int{1, 2} {
+			only(&q, pod, 0, 2)
+		}
+		q.Pods[watching].Variants[0][0].Spec.Devices.Requests[0].Exactly.AdminAccess = ptr.To(true)
+		if r := ask(t, q); r.Verdict != allocator.Satisfiable || devicesIn(r) != "node-1/device-0 node-0/device-0 node-0/device-0" {
+			t.Errorf("pod %d watches: %v: %s", watching, r.Verdict, devicesIn(r))
+		} else if r.Steps > 100 { // 276 where another answer has to be looked for
+			t.Errorf("pod %d watches: %d steps", watching, r.Steps)
+		}
+	}
+}

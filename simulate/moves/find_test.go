@@ -408,6 +408,21 @@ func TestFindNeedsRoom(t *testing.T) {
 	}
 }
 
+// Nor is room forgotten where one set of pods may be looked at only: what a pod's move causes is followed then.
+func TestChainsNeedRoom(t *testing.T) {
+	for out, possible := range map[int]bool{0: false, 1: false, 2: true} {
+		l := &lab{T: t, Cluster: gpuCluster(4, 3)}
+		l.place(gpuPod("three", 3), "node-0")
+		l.place(gpuPod("two", 2), "node-1")
+		wanted := []*corev1.Pod{gpuPod("wanted", 2)}
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster), Limits: []moves.Limit{{Pods: l.Pods, Out: out}}, Sets: 1})
+		if err != nil || plan.Possible != possible || possible && (plan.Cost != 2 || plan.Room != 1 || len(plan.Steps) != 3) {
+			t.Fatalf("with %d out: %+v, %v; want a plan: %t, with room for one, in three steps", out, plan, err, possible)
+		}
+		l.replay(0, plan, wanted, make(map[string]int))
+	}
+}
+
 // Of plans that cost the same, the one that needs the least room is taken, whichever is found first.
 func TestFindTakesTheLeastRoom(t *testing.T) {
 	for _, reverse := range []bool{false, true} {

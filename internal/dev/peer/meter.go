@@ -18,6 +18,9 @@ type Meter struct {
 	// default.
 	Budget     int64
 	allocators sync.Map // allocator.Features → *allocator.Allocator
+	// memory has the compiled expressions of all of them: there is an allocator for each set of features.
+	memory     *allocator.Memory
+	makeMemory sync.Once
 }
 
 // Measurement is what deciding a case took.
@@ -38,9 +41,10 @@ func (inOrder) Before(_, _ allocator.Candidate) bool { return false }
 // Measure decides a case anew, with expressions that have been compiled before. The error
 // is that of a case which cannot be asked at all.
 func (m *Meter) Measure(ctx context.Context, c *alloctest.Case) (Measurement, error) {
+	m.makeMemory.Do(func() { m.memory = allocator.NewMemory(allocator.MemoryOptions{}) })
 	a, ok := m.allocators.Load(c.Features)
 	if !ok {
-		a, _ = m.allocators.LoadOrStore(c.Features, allocator.New(allocator.Options{Features: c.Features, Policy: inOrder{}, Budget: m.Budget}))
+		a, _ = m.allocators.LoadOrStore(c.Features, allocator.New(allocator.Options{Features: c.Features, Policy: inOrder{}, Budget: m.Budget, Memory: m.memory}))
 	}
 	q, err := newQuestion(a.(*allocator.Allocator), c)
 	if err != nil {
