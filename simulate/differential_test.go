@@ -72,7 +72,7 @@ func allSeen(t *testing.T, seen map[string]int, kinds ...string) {
 func TestLikeStepByStep(t *testing.T) {
 	seen := playAll(t, 100, allocator.Options{}, peer.Dray(), false)
 	allSeen(t, seen, "placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
-		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "not put", "node added", "node added again", "node there already", "committed", "merged")
+		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "put by shape", "not put", "node added", "node added again", "node there already", "committed", "merged")
 }
 
 // The same holds with other devices, for as long as the allocator has the same policy.

@@ -84,7 +84,17 @@ func (m *Sim) Put(ctx context.Context, pod *corev1.Pod, on Node, allocations ...
 	return m.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind, claims: m.world.resolver}, on, allocations)
 }
 
-// putOn is Put for the one pod of a shape.
+// PutShape is Put for the first pod of a shape. It does not read the pod and its claims again, which is much of the time that
+// Put takes.
+func (m *Sim) PutShape(ctx context.Context, shape *Shape, on Node, allocations ...resourceapi.AllocationResult) (Result, error) {
+	shape, err := shape.in(m.world)
+	if err != nil {
+		return Result{}, err
+	}
+	return m.putOn(ctx, shape, on, allocations)
+}
+
+// putOn is Put for the first pod of a shape.
 func (m *Sim) putOn(ctx context.Context, shape *Shape, on Node, allocations []resourceapi.AllocationResult) (Result, error) {
 	c, err := m.world.NewCall(ctx)
 	if err != nil {

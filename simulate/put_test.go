@@ -93,7 +93,15 @@ func (g *game) put() {
 		given = want
 		g.seen["put with devices"]++
 	}
-	got, err := g.sim.Put(g.Context(), pod, handle, given...)
+	var got simulate.Result
+	if g.rand.IntN(2) == 0 {
+		got, err = g.sim.Put(g.Context(), pod, handle, given...)
+	} else if shapes, wrong := g.sim.State().Shapes([]*corev1.Pod{pod}); wrong != nil {
+		err = wrong
+	} else {
+		g.seen["put by shape"]++
+		got, err = g.sim.PutShape(g.Context(), shapes[0], handle, given...)
+	}
 	if err != nil {
 		g.Fatalf("seed %d: %s on %s: %v", g.seed, pod.Name, node.Name, err)
 	}
@@ -199,6 +207,7 @@ func TestEvictAndPutWrongInput(t *testing.T) {
 		{sim.Evict(stranger), "pod " + stranger.Namespace + "/" + stranger.Name + " is on no node"},
 		{sim.Evict(pods[3]), "pod " + pods[3].Namespace + "/" + pods[3].Name + " is on no node"},
 		{second(sim.Put(t.Context(), nil, a)), "a pod is nil"},
+		{second(sim.PutShape(t.Context(), nil, a)), "the shape is not one of State.Shapes"},
 		{second(sim.Put(t.Context(), pods[1], simulate.Node{})), "node  does not exist"},
 		{second(sim.Put(t.Context(), pods[1], a, gpuResults("a", "gpu-2"))), "pod " + waits + " on node a: allocation 0: result 0: device gpu.example.com/a/gpu-2 is in use"},
 		{second(sim.Put(t.Context(), pods[1], a, gpuResults("a", "gpu-1", "gpu-1"))), "pod " + waits + " on node a: allocation 0: result 1: device gpu.example.com/a/gpu-1 is in use"},

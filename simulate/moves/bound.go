@@ -99,7 +99,7 @@ func (f *finder) claimsOf(ctx context.Context, pod *corev1.Pod, node simulate.No
 	if err := f.scratch.Evict(victims...); err != nil {
 		return nil, false, err
 	}
-	result, err := f.scratch.Put(ctx, pod, node)
+	result, err := f.put(ctx, f.scratch, pod, node)
 	if err != nil {
 		return nil, false, err
 	}
@@ -264,7 +264,7 @@ func (e *freeing) room(ctx context.Context, all *simulate.State, node simulate.N
 	defer e.scratch.Revert()
 	pods := int64(0)
 	for ; pods*k.units < most; pods++ {
-		result, err := e.scratch.Put(ctx, k.pods[0], node)
+		result, err := e.put(ctx, e.scratch, k.pods[0], node)
 		if err != nil {
 			return 0, err
 		}

@@ -270,7 +270,7 @@ func (c *chains) take(ctx context.Context, at *position, pod int, set *simulate.
 	if err := sim.Evict(set.Pods...); err != nil {
 		return nil, err
 	}
-	result, err := sim.Put(ctx, c.pod(pod), set.Node)
+	result, err := c.put(ctx, sim, c.pod(pod), set.Node)
 	if err != nil || !result.All() {
 		return nil, err
 	}

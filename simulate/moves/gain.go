@@ -62,7 +62,7 @@ func (f *finder) takesOne(ctx context.Context, shape *simulate.Shape, k *kind, n
 	if pods > 1 || int64(free) >= 2*k.least {
 		return false, nil
 	}
-	result, err := f.scratch.Put(ctx, shape.Pods[0], node)
+	result, err := f.scratch.PutShape(ctx, shape, node)
 	if err != nil || result.Undecided > 0 {
 		return false, err
 	}

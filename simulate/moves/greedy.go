@@ -127,14 +127,14 @@ func (g *firstPlan) move(ctx context.Context, pod *movable) (*Step, error) {
 
 // moveTo puts an evicted pod on a node if it fits there and takes no free target. Else it returns nil.
 func (g *firstPlan) moveTo(ctx context.Context, pod *movable, node simulate.Node) (*Step, error) {
-	before := g.count(g.sim.State(), node)
+	before := g.sim.State()
 	g.sim.Fork()
-	result, err := g.sim.Put(ctx, pod.Pod, node)
+	result, err := g.put(ctx, g.sim, pod.Pod, node)
 	if err != nil {
 		return nil, err
 	}
 	for placement := range result.Placements() {
-		if g.count(g.sim.State(), node) >= before {
+		if g.count(g.sim.State(), node) >= g.count(before, node) {
 			g.sim.Commit()
 			return &Step{Pod: pod.Pod, From: pod.from, To: node, placement: &placement}, nil
 		}

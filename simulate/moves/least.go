@@ -146,7 +146,7 @@ func (f *finder) takesAtMost(ctx context.Context, shape *simulate.Shape, node si
 	if pods == 0 || !sure || err != nil || !strict {
 		return pods, sure, err
 	}
-	result, err := f.scratch.Put(ctx, shape.Pods[0], node)
+	result, err := f.scratch.PutShape(ctx, shape, node)
 	return result.Placed * pods, result.Undecided == 0, err
 }
 
@@ -371,7 +371,7 @@ func (l *loader) isApart(ctx context.Context, node simulate.Node, most int) (boo
 	free := freeDevices(l.scratch.State(), node)
 	apart := true
 	for range most {
-		result, err := l.scratch.Put(ctx, l.unit.pods[0], node)
+		result, err := l.put(ctx, l.scratch, l.unit.pods[0], node)
 		if err != nil {
 			return false, err
 		}

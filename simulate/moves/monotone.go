@@ -69,7 +69,7 @@ func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind,
 	free := freeDevices(f.scratch.State(), node)
 	alone := int64(free) < 2*k.least
 	for n := 0; ; n++ {
-		result, err := f.scratch.Put(ctx, shape.Pods[0], node)
+		result, err := f.scratch.PutShape(ctx, shape, node)
 		if err != nil || result.Undecided > 0 {
 			return false, err
 		}

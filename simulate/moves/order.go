@@ -216,7 +216,7 @@ func (o *order) put(ctx context.Context, pod *corev1.Pod, node simulate.Node) (*
 	}
 	o.left--
 	o.sim.Fork()
-	result, err := o.sim.Put(ctx, pod, node)
+	result, err := o.finder.put(ctx, o.sim, pod, node)
 	if err != nil {
 		return nil, err
 	}

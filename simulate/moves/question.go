@@ -124,7 +124,7 @@ func newFinder(state *simulate.State, q Question) (*finder, error) {
 	if q.Attempts <= 0 {
 		q.Attempts = defaultAttempts
 	}
-	f := &finder{Question: q, state: state, scratch: state.Sim()}
+	f := &finder{Question: q, state: state, scratch: state.Sim(), alone: make(map[*corev1.Pod]*simulate.Shape)}
 	return f, f.read()
 }
 
@@ -146,8 +146,23 @@ type finder struct {
 	wantedKinds []int
 	before      []simulate.Fit // by shape: how many of the wanted pods fit without moves
 	monotone    []bool         // by shape: see readMonotone
+	alone       map[*corev1.Pod]*simulate.Shape // of one pod: see put
 	best        Plan
 	spent       int // attempts
+}
+
+// put is Sim.Put. A pod is read once, however often it is put somewhere.
+func (f *finder) put(ctx context.Context, sim *simulate.Sim, pod *corev1.Pod, node simulate.Node) (simulate.Result, error) {
+	shape := f.alone[pod]
+	if shape == nil {
+		shapes, err := f.state.Shapes([]*corev1.Pod{pod})
+		if err != nil {
+			return simulate.Result{}, err
+		}
+		shape = shapes[0]
+		f.alone[pod] = shape
+	}
+	return sim.PutShape(ctx, shape, node)
 }
 
 // movable is a pod that may be moved.
