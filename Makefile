@@ -259,7 +259,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' soak-fields soak-memory soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' soak-fields soak-memory race-simulate soak-agent 'soak-ledger STEPS=1500000' \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200' 'vuln GOTOOLCHAIN=$(MENDEDGO)'
 
 .PHONY: nightly
@@ -325,6 +325,10 @@ race: ## run what promises concurrency under the race detector
 	@# Comparing thousands of expressions with upstream is slow enough without.
 	CGO_ENABLED=1 $(GOTEST) -race -run Concurrent ./cel
 	CGO_ENABLED=1 $(GOTEST) -race -short ./cmd/dray/internal/view
+
+.PHONY: race-simulate
+race-simulate: ## run all of simulate under the race detector, which takes 12 minutes on two cores
+	CGO_ENABLED=1 $(GOTEST) -race -short -timeout 1h ./simulate/...
 
 .PHONY: readme
 readme: ## run the console sessions of the READMEs and compare what they print
@@ -511,10 +515,10 @@ soak-gang: ## compare CASES= small gangs of each of 20 kinds with an enumeration
 
 # One process for a thousand sequences, so that a long run can be ended and begun again where it was.
 .PHONY: soak-simulate
-soak-simulate: ## compare CASES= sequences of what-ifs from number SEED= with upstream's allocator asked step by step
+soak-simulate: ## compare CASES= sequences of what-ifs from number SEED= with upstream's allocator asked step by step, and with ours for each policy
 	@first=$(or $(SEED),0); last=$$((first + $(or $(CASES),100000))); while [ $$first -lt $$last ]; do \
 		next=$$((first + 1000)); [ $$next -lt $$last ] || next=$$last; \
-		DRAY_SEQUENCES=$$first-$$next $(GO) test ./simulate -run '^TestLikeUpstream$$' -count=1 -v -timeout 0 | grep -v '^=== \|^PASS' || exit 1; \
+		DRAY_SEQUENCES=$$first-$$next $(GO) test ./simulate -run '^(TestLikeUpstream|TestLikeStepByStepWithPolicies)$$' -count=1 -v -timeout 0 | grep -v '^=== \|^PASS' || exit 1; \
 		first=$$next; \
 	done
 
