@@ -144,8 +144,8 @@ type finder struct {
 	// kinds are the shapes of all pods, wantedKinds the positions of those of the wanted ones.
 	kinds       []*simulate.Shape
 	wantedKinds []int
-	before      []simulate.Fit // by shape: how many of the wanted pods fit without moves
-	monotone    []bool         // by shape: see readMonotone
+	before      []simulate.Fit                  // by shape: how many of the wanted pods fit without moves
+	monotone    []bool                          // by shape: see readMonotone
 	alone       map[*corev1.Pod]*simulate.Shape // of one pod: see put
 	best        Plan
 	spent       int // attempts
