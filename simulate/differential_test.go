@@ -246,6 +246,7 @@ type game struct {
 	pods, taints, classes, templateNumber, nodesAdded int
 	// extended has claims ask for more than resource.k8s.io/v1 knows.
 	extended bool
+	puts     int // see putOn
 }
 
 // memories are what simulations have that are played: the usual one, none, and one that forgets all the time.

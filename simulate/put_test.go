@@ -52,6 +52,19 @@ func (g *game) evict() {
 	}
 }
 
+// putOn puts a pod on a node, by itself or as the first one of its shape, in turn. It draws nothing: what sequences play is kept.
+func (g *game) putOn(pod *corev1.Pod, on simulate.Node, given []resourceapi.AllocationResult) (simulate.Result, error) {
+	if g.puts++; g.puts%2 == 0 {
+		return g.sim.Put(g.Context(), pod, on, given...)
+	}
+	shapes, err := g.sim.State().Shapes([]*corev1.Pod{pod})
+	if err != nil {
+		return simulate.Result{}, err
+	}
+	g.seen["put by shape"]++
+	return g.sim.PutShape(g.Context(), shapes[0], on, given...)
+}
+
 // put puts a pod on a node, at times with devices that it would not get by itself.
 func (g *game) put() {
 	if len(g.ref.nodes) == 0 {
@@ -93,15 +106,7 @@ func (g *game) put() {
 		given = want
 		g.seen["put with devices"]++
 	}
-	var got simulate.Result
-	if g.rand.IntN(2) == 0 {
-		got, err = g.sim.Put(g.Context(), pod, handle, given...)
-	} else if shapes, wrong := g.sim.State().Shapes([]*corev1.Pod{pod}); wrong != nil {
-		err = wrong
-	} else {
-		g.seen["put by shape"]++
-		got, err = g.sim.PutShape(g.Context(), shapes[0], handle, given...)
-	}
+	got, err := g.putOn(pod, handle, given)
 	if err != nil {
 		g.Fatalf("seed %d: %s on %s: %v", g.seed, pod.Name, node.Name, err)
 	}
