@@ -281,12 +281,16 @@ func (m *machine) mustAdmit(pod *corev1.Pod) kubelet.Answer {
 }
 
 // mustRefuse has kubelet try to admit a pod for so long. The driver must refuse each time, and
-// name the device that another pod has.
+// name the device that another pod has. Before the driver answers, kubelet may know it no longer, or not yet: it looks for
+// drivers once a second.
 func (m *machine) mustRefuse(pod *corev1.Pod, device string, duration time.Duration) {
 	m.Helper()
-	// Kubelet looks for new drivers once a second.
-	m.until("the driver is registered", func() bool {
-		return !strings.Contains(m.admit(pod).Error, "is not registered")
+	m.until("the driver answers that another pod has "+device, func() bool {
+		answer := m.admit(pod)
+		if answer.Error == "" {
+			m.Fatalf("another pod has %s, and a claim for it is answered %+v", device, answer)
+		}
+		return strings.Contains(answer.Error, device)
 	})
 	for deadline := time.Now().Add(duration); ; time.Sleep(time.Second) {
 		if answer := m.admit(pod); !strings.Contains(answer.Error, device) {
