@@ -104,7 +104,7 @@ func TestHardestKindFirst(t *testing.T) {
 }
 
 // A pod that watches devices by admin access takes none from a pod beside it, wherever it is in the list. The pods are planned
-// together, as the last one has to leave the first node, which would be its first choice.
+// together, as the first of them would take a device of the node that the others need.
 func TestAdminAccessBesideOthers(t *testing.T) {
 	for _, watching := range []int{1, 2} {
 		q := withPods(rails([]attribute{{}, {}}, []attribute{{}}), 3)

@@ -4,6 +4,7 @@
 package simulate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -461,5 +462,47 @@ func TestNodeOf(t *testing.T) {
 		if node, found := sim.NodeOf(pod); found {
 			t.Errorf("a pod that is %s is on %s", what, node.Name())
 		}
+	}
+}
+
+// A shape of an earlier State is resolved again. It stands for its first pod, and a cancelled call changes nothing.
+func TestPutShapeOfAnotherState(t *testing.T) {
+	c := gpuCluster("a")
+	state := open(t, c, simulate.Options{})
+	pods := gpuPods("one", 2)
+	shapes, err := state.Shapes(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Templates = []*resourceapi.ResourceClaimTemplate{gpuTemplate("one", 2)}
+	later := open(t, c, simulate.Options{})
+	on, err := later.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := later.Sim()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sim.PutShape(ctx, shapes[0], on); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, found := sim.NodeOf(pods[0]); found {
+		t.Error("a cancelled call put the pod somewhere")
+	}
+	result, err := sim.PutShape(t.Context(), shapes[0], on)
+	if at, found := sim.NodeOf(pods[0]); err != nil || !result.All() || !found || at != on {
+		t.Errorf("%+v, %v; the pod is on %v, %v", result, err, at, found)
+	}
+	free := 0
+	for _, use := range sim.State().Devices(on) {
+		if use.Free {
+			free++
+		}
+	}
+	if free != 2 {
+		t.Errorf("%d of 4 devices are free; by the template of the later State, 2 are in use", free)
+	}
+	if _, found := sim.NodeOf(pods[1]); found {
+		t.Error("the second pod of the shape is on a node, too")
 	}
 }
