@@ -253,18 +253,27 @@ type game struct {
 var memories = []simulate.MemoryOptions{{}, {Off: true}, {Questions: 1, Kinds: 1, Nodes: 1, States: 1, Answers: 1, Total: 1}, {Total: 1}, {Total: 20}}
 
 func play(t *testing.T, seed uint64, options allocator.Options, allocate alloctest.Allocator, seen map[string]int) {
+	g := newGame(t, seed, options, seen)
+	if !g.begin(allocate) {
+		return
+	}
+	g.steps()
+	for range g.forks {
+		g.sim.Revert()
+	}
+}
+
+func newGame(t *testing.T, seed uint64, options allocator.Options, seen map[string]int) *game {
 	g := &game{T: t, seed: seed, options: simulate.Options{Topology: options.Topology, Memory: memories[seed%uint64(len(memories))]}, rand: rand.New(rand.NewPCG(seed, 15)), seen: seen}
 	if options.Policy != nil {
 		g.options.DevicePolicy = options.Policy.(allocator.Remembered)
 	}
-	if !g.begin(allocate) {
-		return
-	}
+	return g
+}
+
+func (g *game) steps() {
 	for range 14 + g.rand.IntN(10) {
 		g.step()
-	}
-	for range g.forks {
-		g.sim.Revert()
 	}
 }
 

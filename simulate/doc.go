@@ -62,8 +62,8 @@
 //	result             what was placed, with claims as the API server would store them
 //	policy, place      choosing nodes, placing pods
 //	fit                how many pods fit, on all nodes or on what one node has left
-//	put                single pods that leave a node, or are placed as decided elsewhere
-//	evict              pods that leave a node: Drain, Drainable, Victims
+//	drain              pods that leave with their node: Drain, Drainable
+//	put                pods that leave nodes which stay, chosen by the caller or the cheapest; pods put on a chosen node
 //	merge              combining the changes of two Sims
 //	together, gang     several pods, all or none, on nodes and devices with a value in common
 //	why                why no more pods are placed

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/internal/narrow"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -262,4 +265,10 @@ func (a *podNeeds) problemOn(number int16, n Node, inv *nodeFacts) (*allocator.P
 	}
 	objects, extensions := q.Claims()
 	return a.linkedProblem(objects, extensions, n, inv)
+}
+
+// demandsOf returns what a pod takes of the resources of a node that devices do not provide there.
+func (w *world) demandsOf(pod *corev1.Pod, at *nodeFacts) []amounts.Demand {
+	fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), at.Node)
+	return w.resources.Needs(pod, fromDevices)
 }

@@ -4,18 +4,21 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
+	"github.com/dray-project/dray/simulate/internal/subsets"
 )
 
 // Evict removes pods from their nodes, which stay. Claims that no other pod uses are deallocated; CPU and other
@@ -49,23 +52,26 @@ func (m *Sim) evict(pod *corev1.Pod) error {
 	if rec, _ := m.data.record(n); rec.options != nil {
 		return fmt.Errorf("pod %s/%s is on node %s: %w", pod.Namespace, pod.Name, n.Name(), ErrUndecidedNode)
 	}
-	m.free(n, entry)
+	m.free(n, entry, m.world.demandsOf(entry.pod, m.edit(n).facts))
 	id := entry.identity()
 	rec := m.edit(n)
 	rec.pods = rec.pods.without(func(other *podEntry) bool { return other == id })
 	return nil
 }
 
-// free releases what a pod holds. The pod stays in its node's list.
-func (m *Sim) free(n Node, entry *podEntry) {
-	rec := m.edit(n)
-	rec.state = rec.state.Change(entry.taken.Own, false)
-	if rec.facts.allocatable != nil {
-		fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.facts.Node)
-		rec.used = amounts.WithoutZeros(amounts.Add(rec.used, m.world.resources.Needs(entry.pod, fromDevices), -1))
-	}
+// free releases what a pod holds, with its demands on the node. The pod stays in its node's list.
+func (m *Sim) free(n Node, entry *podEntry, demands []amounts.Demand) {
+	m.edit(n).leave(entry.taken.Own, demands)
 	m.release(entry)
 	m.freed()
+}
+
+// leave gives back what a pod holds of the node's own devices, and its demands. The pod stays in the list.
+func (r *nodeRecord) leave(holdings []onenode.Holding, demands []amounts.Demand) {
+	r.state = r.state.Change(holdings, false)
+	if r.facts.allocatable != nil {
+		r.used = amounts.WithoutZeros(amounts.Add(r.used, demands, -1))
+	}
 }
 
 // Put puts a pod on a node that the caller chose. With allocations, the caller also chose the devices: one
@@ -221,4 +227,271 @@ func (g *given) add(claim int32, allocation *resourceapi.AllocationResult, capac
 	}
 	g.bound = append(g.bound, bound)
 	return nil
+}
+
+// VictimSet is a set of pods of a node whose removal lets another pod fit there.
+type VictimSet struct {
+	Node Node
+	// Pods is empty if the pod fits without removing any.
+	Pods []*corev1.Pod
+	Cost float64
+	// Least is set if no other set on the node costs less. Otherwise the search was given up, or an answer on
+	// the way was undecided.
+	Least bool
+}
+
+// maxVictimSets is the largest number of sets that are tried on one node.
+const maxVictimSets = 4096
+
+// Victims returns the cheapest sets of pods whose removal lets a pod of a shape fit, up to n sets on different
+// real nodes. The order is by cost, then by node. A pod whose cost is infinite, negative or NaN is not removed.
+// Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node.
+// Sim.Evict applies a set. The error is the context's.
+func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
+	s = s.withReadSet()
+	c, err := s.world.NewCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if shape, err = shape.in(s.world); err != nil {
+		return nil, err
+	}
+	var found []VictimSet
+	for _, part := range on.list() {
+		for i, rec := range s.data.realIn(part) {
+			v := &victims{state: s, call: &c, shape: shape, node: Node{index: i, name: rec.facts.Node.Name}, full: rec}
+			v.add(cost)
+			set, err := v.cheapest()
+			if err != nil {
+				return nil, err
+			}
+			if set != nil {
+				found = append(found, *set)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b VictimSet) int { return cmp.Compare(a.Cost, b.Cost) })
+	return found[:min(len(found), max(0, n))], nil
+}
+
+// victims searches for the cheapest set on one node.
+type victims struct {
+	state  *State
+	call   *onenode.Call
+	shape  *Shape
+	node   Node
+	full   *nodeRecord // with all pods
+	pods   []victim    // cheapest first
+	doubts bool        // whether the set that is found may not be the cheapest
+}
+
+type victim struct {
+	*podEntry
+	cost    float64
+	demands []amounts.Demand
+	// If alone is set, the pod leaves nothing but holdings of this node, and changes no claim that the shape names.
+	alone    bool
+	holdings []onenode.Holding
+}
+
+func (v *victims) add(cost func(*corev1.Pod) float64) {
+	for entry := v.full.pods; entry != nil; entry = entry.before {
+		c := cost(entry.pod)
+		if !(c >= 0) || math.IsInf(c, 1) {
+			continue
+		}
+		one := victim{podEntry: entry, cost: c, demands: v.state.world.demandsOf(entry.pod, v.full.facts), holdings: slices.Clip(entry.taken.Own)}
+		one.alone = !v.shape.kind.shares && len(entry.taken.Shared) == 0 && v.state.holdsClaimsAlone(entry, v.node.index)
+		for _, id := range entry.claims {
+			for _, held := range v.state.data.claimRecord(int(id)).held {
+				one.holdings = append(one.holdings, held.holdings...)
+			}
+		}
+		v.pods = append(v.pods, one)
+	}
+	slices.Reverse(v.pods) // oldest first
+	slices.SortStableFunc(v.pods, func(a, b victim) int { return cmp.Compare(a.cost, b.cost) })
+}
+
+// cheapest returns the cheapest set that suffices, nil if none does.
+func (v *victims) cheapest() (*VictimSet, error) {
+	if ok, err := v.suffices(nil); ok || err != nil {
+		return &VictimSet{Node: v.node, Least: true}, err
+	}
+	var best *VictimSet
+	for _, part := range v.split() {
+		set, err := v.cheapestOf(part)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || set != nil && set.Cost < best.Cost {
+			best = set
+		}
+	}
+	if best != nil {
+		best.Least = !v.doubts
+	}
+	return best, nil
+}
+
+// maxParts is the largest number of parts of the sets that are tried on one node.
+const maxParts = 64
+
+// split splits the sets of pods by the claims that the wanted pod names. If all users of a claim leave, it is deallocated, and the
+// wanted pod may not get devices for it again. Otherwise one of the users stays. Within a part, more pods that leave never hurt.
+func (v *victims) split() []subsets.Part {
+	all := make([]int, len(v.pods))
+	for i := range all {
+		all[i] = i
+	}
+	list := []subsets.Part{{Free: all}}
+	for _, named := range v.shape.kind.entries {
+		users := v.lastUsers(named.claim)
+		if len(users) == 0 {
+			continue
+		}
+		if len(list)*(1+len(users)) > maxParts {
+			v.doubts = true
+			return list
+		}
+		var next []subsets.Part
+		for _, part := range list {
+			next = append(next, part.With(users...)...)
+			for _, user := range users {
+				next = append(next, part.Without(user)...)
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+// lastUsers returns the pods that use a claim, if it is deallocated when all of them leave.
+func (v *victims) lastUsers(claim int32) (users []int) {
+	if claim < 0 || !v.state.data.claimRecord(int(claim)).allocated {
+		return nil
+	}
+	m := v.state.Sim()
+	for i := range v.pods {
+		if slices.Contains(v.pods[i].claims, claim) {
+			m.free(v.node, v.pods[i].podEntry, v.pods[i].demands)
+			users = append(users, i)
+		}
+	}
+	if m.data.claimRecord(int(claim)).allocated {
+		return nil
+	}
+	return users
+}
+
+// cheapestOf tries sets in the order of their cost. The first that suffices is the cheapest.
+func (v *victims) cheapestOf(part subsets.Part) (*VictimSet, error) {
+	all := slices.Concat(part.Forced, part.Free)
+	if ok, err := v.suffices(all); !ok || err != nil {
+		return nil, err
+	}
+	needed, others, err := v.needed(part)
+	if err != nil {
+		return nil, err
+	}
+	if ok, err := v.suffices(needed); ok || err != nil {
+		return v.set(needed), err
+	}
+	costs := make([]float64, len(others))
+	for i, at := range others {
+		costs[i] = v.pods[at].cost
+	}
+	tried := 0
+	for members := range subsets.ByCost(costs) {
+		if tried++; tried > maxVictimSets {
+			break
+		}
+		set := slices.Clone(needed)
+		for _, i := range members {
+			set = append(set, others[i])
+		}
+		ok, err := v.suffices(set)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return v.set(set), nil
+		}
+	}
+	return v.withoutSpare(all, len(part.Forced))
+}
+
+// needed splits the free pods: without each of the needed ones, all others together do not suffice. The forced ones are
+// needed.
+func (v *victims) needed(part subsets.Part) (needed, others []int, err error) {
+	all := slices.Concat(part.Forced, part.Free)
+	needed = slices.Clone(part.Forced)
+	for at := len(part.Forced); at < len(all); at++ {
+		ok, err := v.suffices(slices.Delete(slices.Clone(all), at, at+1))
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			others = append(others, all[at])
+		} else {
+			needed = append(needed, all[at])
+		}
+	}
+	return needed, others, nil
+}
+
+// withoutSpare leaves pods out, the most expensive first, as long as the rest suffices. The first ones are forced.
+func (v *victims) withoutSpare(members []int, forced int) (*VictimSet, error) {
+	for i := len(members) - 1; i >= forced; i-- {
+		without := slices.Delete(slices.Clone(members), i, i+1)
+		ok, err := v.suffices(without)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			members = without
+		}
+	}
+	v.doubts = true // another set may cost less
+	return v.set(members), nil
+}
+
+func (v *victims) set(members []int) *VictimSet {
+	set := &VictimSet{Node: v.node}
+	for _, i := range slices.Sorted(slices.Values(members)) {
+		set.Pods = append(set.Pods, v.pods[i].pod)
+		set.Cost += v.pods[i].cost
+	}
+	return set
+}
+
+// suffices reports whether the pod fits once some pods are removed.
+func (v *victims) suffices(members []int) (bool, error) {
+	if !slices.ContainsFunc(members, func(i int) bool { return !v.pods[i].alone }) {
+		rec := *v.full
+		for _, i := range members {
+			rec.leave(v.pods[i].holdings, v.pods[i].demands)
+		}
+		return v.fits(&v.state.data, &rec)
+	}
+	m := v.state.Sim()
+	for _, i := range members {
+		m.free(v.node, v.pods[i].podEntry, v.pods[i].demands)
+	}
+	rec, _ := m.data.record(v.node)
+	return v.fits(&m.data, &rec)
+}
+
+// fits reports whether the pod fits on the node as it is in a record, where all else is as in a version.
+func (v *victims) fits(d *version, rec *nodeRecord) (bool, error) {
+	a := d.needsOf(v.state.world, v.shape.kind)
+	if a.refused != nil {
+		return false, nil //nolint:nilerr // such a pod fits nowhere
+	}
+	answer, _, err := a.on(v.call, d, v.node, rec)
+	if err != nil {
+		return false, err
+	}
+	v.doubts = v.doubts || answer.Fit == onenode.Undecided || answer.Fit == onenode.Failed
+	return answer.Fit == onenode.Fits, nil
 }

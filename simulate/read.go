@@ -377,8 +377,7 @@ func (w *world) enter(pod *corev1.Pod, node int, d *version, by *table.Edition) 
 	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
 		w.use(entry, types.NamespacedName{Namespace: pod.Namespace, Name: status.ResourceClaimName}, d, by)
 	}
-	fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.facts.Node)
-	rec.used = amounts.Add(rec.used, w.resources.Needs(pod, fromDevices), 1)
+	rec.used = amounts.Add(rec.used, w.demandsOf(pod, rec.facts), 1)
 	return entry
 }
 

@@ -219,8 +219,7 @@ func (f *follower) leave() {
 			continue
 		}
 		rec := f.d.real.Edit(m.node, f.by)
-		fromDevices, _ := f.before.fromDevices(podclaims.ExtendedResources(m.pod), rec.facts.Node)
-		rec.used = amounts.WithoutZeros(amounts.Add(rec.used, f.before.resources.Needs(m.pod, fromDevices), -1))
+		rec.used = amounts.WithoutZeros(amounts.Add(rec.used, f.before.demandsOf(m.pod, rec.facts), -1))
 		for _, id := range m.entry.claims {
 			f.claimOf(id).leave(f.before.consumer(id, m.pod), f.by)
 		}

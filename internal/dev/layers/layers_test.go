@@ -19,7 +19,7 @@ var ordered = map[string][]Arrow{
 		// Gang asks together, which takes the domains of a gang.
 		{"together", "gang"},
 		// What was found out last is remembered where it is forgotten.
-		{"world", "fit"}, {"world", "evict"}, {"kind", "needs"}, {"sim", "policy"},
+		{"world", "fit"}, {"world", "drain"}, {"kind", "needs"}, {"sim", "policy"},
 	},
 }
 
