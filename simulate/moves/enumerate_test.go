@@ -32,12 +32,13 @@ type enumeration struct {
 	find  bool // all values that will do are as good
 	room  int
 	at    map[*corev1.Pod]string // where pods that moved are
+	got   map[*corev1.Pod]string // the devices of these pods
 	known map[string]int         // by position: the highest value that it leads to
 }
 
 // newEnumeration reads the State. A Goal that is not nil is that of Free.
 func newEnumeration(t *testing.T, state *simulate.State, q *moves.Question, goal *moves.Goal) *enumeration {
-	e := &enumeration{T: t, Question: q, sim: state.Sim(), find: goal == nil, at: make(map[*corev1.Pod]string)}
+	e := &enumeration{T: t, Question: q, sim: state.Sim(), find: goal == nil, at: make(map[*corev1.Pod]string), got: make(map[*corev1.Pod]string)}
 	for _, name := range q.Nodes {
 		node, err := state.Node(name)
 		if err != nil {
@@ -121,7 +122,18 @@ func (e *enumeration) put(pod *corev1.Pod, node simulate.Node) bool {
 	if err != nil || result.Undecided > 0 {
 		e.Fatal(result.Undecided, err)
 	}
-	e.at[pod] = node.Name()
+	e.at[pod], e.got[pod] = node.Name(), ""
+	for placement := range result.Placements() {
+		claims, err := placement.Claims(e.Context())
+		if err != nil {
+			e.Fatal(err)
+		}
+		for _, claim := range claims {
+			for _, device := range claim.Status.Allocation.Devices.Results {
+				e.got[pod] += device.Device + " "
+			}
+		}
+	}
 	return result.All()
 }
 
@@ -135,7 +147,7 @@ func (e *enumeration) position(old, out []*corev1.Pod) string {
 		key.WriteString("|")
 	}
 	for _, pod := range e.pods {
-		key.WriteString(e.at[pod] + ",")
+		key.WriteString(e.at[pod] + " " + e.got[pod] + ",")
 	}
 	state := e.sim.State()
 	for _, node := range e.nodes {
@@ -165,6 +177,7 @@ func (e *enumeration) reaches(old, out []*corev1.Pod) int {
 				best = max(best, e.reaches(old, out))
 			}
 			delete(e.at, pod)
+			delete(e.got, pod)
 			e.sim.Revert()
 		}
 	}
@@ -280,7 +293,7 @@ func TestMixedLikeEnumeration(t *testing.T) {
 	t.Log(seen)
 	for _, kind := range []string{
 		"impossible", "nothing to do", "1 moves", "room for 0", "a group moves", "a fraction", "goal 0, 1 more", "goal 1, 1 more",
-		"kind half", "kind model", "kind pair", "kind claims", "kind list", "kind cpu", "kind free-choice",
+		"kind half", "kind model", "kind pair", "kind claims", "kind list", "kind cpu", "kind free-choice", "kind shared", "kind remote",
 	} {
 		if seen[kind] == 0 {
 			t.Errorf("no question had: %s", kind)

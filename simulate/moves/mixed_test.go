@@ -22,7 +22,7 @@ import (
 
 // mixed is a random cluster of two or three nodes with a random question. Nodes have GPUs, some with two halves each (shared counters), and NICs.
 // Pods ask for whole GPUs, halves, GPUs of one model, a GPU and a NIC of one NUMA node, claims for both, a list of
-// alternatives, or CPU alone.
+// alternatives, or CPU alone. Some share a claim, or ask for a device that all nodes reach.
 type mixed struct {
 	random *rand.Rand
 	simulate.Cluster
@@ -51,7 +51,38 @@ func newMixed(seed uint64) *mixed {
 			m.kinds = append(m.kinds, kind)
 		}
 	}
+	m.addShared(rand.New(rand.NewPCG(seed, 30)))
 	return m
+}
+
+// addShared adds kinds of pods that share a claim, and devices that all nodes reach. It draws from a source of its own, so that questions
+// without them stay as they are.
+func (m *mixed) addShared(random *rand.Rand) {
+	if random.IntN(3) == 0 {
+		m.kinds = append(m.kinds, "shared", "also-shared")
+	}
+	if random.IntN(3) == 0 {
+		m.kinds = append(m.kinds, "remote")
+	}
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name = "default", "shared"
+	for _, template := range m.Templates {
+		if template.Name == "1" {
+			claim.Spec = template.Spec.Spec
+		}
+	}
+	m.Claims = append(m.Claims, claim)
+	class, remote, template := &resourceapi.DeviceClass{}, &resourceapi.ResourceSlice{}, m.Templates[0].DeepCopy()
+	class.Name, remote.Name, template.Name = "net", "net", "remote"
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "net.example.com"`}}}
+	remote.Spec = resourceapi.ResourceSliceSpec{Driver: "net.example.com", AllNodes: ptr.To(true), Pool: resourceapi.ResourcePool{Name: "net", Generation: 1, ResourceSliceCount: 1}}
+	for i := range 1 + random.IntN(2) {
+		remote.Spec.Devices = append(remote.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("port-%d", i)})
+	}
+	template.Spec.Spec.Devices = resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "net", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "net", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+	}}}}
+	m.Classes, m.Slices, m.Templates = append(m.Classes, class), append(m.Slices, remote), append(m.Templates, template)
 }
 
 // addDevices gives GPUs models and NUMA nodes, adds NICs, and divides the GPUs of some nodes.
@@ -140,6 +171,10 @@ func (m *mixed) pod(name string) *corev1.Pod {
 	switch kind {
 	case "cpu":
 		pod.Spec.ResourceClaims = nil
+	case "shared":
+		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: ptr.To("shared")}
+	case "also-shared":
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "common", ResourceClaimName: ptr.To("shared")}, {Name: "nics", ResourceClaimTemplateName: ptr.To("nic")}}
 	case "claims":
 		pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = ptr.To("1")
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "nics", ResourceClaimTemplateName: ptr.To("nic")})
