@@ -240,7 +240,7 @@ func check(t *testing.T, state *simulate.State, q mix.Question, f features) *mix
 		left += len(l.Pods)
 	}
 	// A pod may have a place because it comes after all others.
-	better := left < e.fewest && f.aligned
+	better := left < e.fewest && (f.aligned || f.lists)
 	if (left != e.fewest || math.Abs(plan.Cost-e.least) > 1e-9) && !better || !plan.Exact() || plan.Bound != plan.Cost || plan.Gap() != 0 {
 		t.Fatalf("%d pods left, at %v; bound %v, %d left, exact %t; by enumeration %d left, at %v", left, plan.Cost, plan.Bound, plan.LeftBound, plan.Exact(), e.fewest, e.least)
 	}
@@ -305,6 +305,8 @@ func replay(t testing.TB, state *simulate.State, q *mix.Question, plan *mix.Plan
 // features of generated questions.
 type features struct {
 	nics, cpu, aligned, limits, existing, selectors, fractions bool
+	// lists are of alternatives, and halves those of GPUs, which the node without them has as a whole.
+	lists, halves bool
 }
 
 func (l *lab) generate(random *rand.Rand, f features) (*simulate.State, mix.Question) {
@@ -349,10 +351,18 @@ func (l *lab) generate(random *rand.Rand, f features) (*simulate.State, mix.Ques
 			gpus = 1
 		}
 		pod := l.pod(fmt.Sprint("pod-", i), gpus, nics, pick(f.cpu, 5), f.aligned && random.IntN(2) == 0)
+		if pick(f.lists, 2) == 1 {
+			l.list(pod, gpus)
+		} else if pick(f.halves, 2) == 1 {
+			l.half(pod)
+		}
 		if f.selectors && random.IntN(3) == 0 {
 			pod.Spec.NodeSelector = zone()
 		}
 		pods = append(pods, pod)
+	}
+	if f.halves {
+		l.divide()
 	}
 	state, types := l.open()
 	q := mix.Question{Pods: pods, Types: types, Nodes: l.names()}
@@ -368,8 +378,9 @@ func (l *lab) generate(random *rand.Rand, f features) (*simulate.State, mix.Ques
 func TestFindLikeEnumeration(t *testing.T) {
 	for name, f := range map[string]features{
 		"plain": {}, "nics": {nics: true}, "cpu": {cpu: true}, "aligned": {nics: true, aligned: true}, "limits": {limits: true}, "existing": {existing: true},
-		"selectors": {selectors: true}, "fractions": {fractions: true},
-		"all": {nics: true, cpu: true, aligned: true, limits: true, existing: true, selectors: true, fractions: true},
+		"selectors": {selectors: true}, "fractions": {fractions: true}, "halves": {halves: true, cpu: true, existing: true}, "lists": {lists: true, existing: true},
+		"all":                       {nics: true, cpu: true, aligned: true, limits: true, existing: true, selectors: true, fractions: true},
+		"all with halves and lists": {nics: true, cpu: true, aligned: true, limits: true, existing: true, selectors: true, fractions: true, halves: true, lists: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bought, none := 0, 0
