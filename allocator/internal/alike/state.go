@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/internal/index/cluster"
@@ -135,11 +136,16 @@ type nodeKey struct {
 	byIdentity, unclassed bool
 }
 
+// nodeKeys are for reuse, as a key is written for each node that changed.
+var nodeKeys = sync.Pool{New: func() any { return &nodeKey{Key: memo.NewKey()} }}
+
 // state returns the number of the node's state. Nodes in the same state have equal answers, by position. It is
 // 0 if it is uncertain which devices are on the node. Unclassed is set if a pool has no class, so that no other node
 // can be in this state.
 func (l *readSet) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, unclassed bool) {
-	k := nodeKey{Key: memo.NewKey()}
+	k := nodeKeys.Get().(*nodeKey)
+	defer nodeKeys.Put(k)
+	k.Bytes, k.values, k.classed, k.byIdentity, k.unclassed = k.Bytes[:0], k.values[:0], 0, false, false
 	keys.Node.Append(&k.Key, view.Node)
 	for _, pv := range view.Pools {
 		switch {
