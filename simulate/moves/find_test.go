@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -587,5 +588,29 @@ func TestCancelled(t *testing.T) {
 		if _, err := moves.Free(ctx, l.open(), goal, moves.Question{Nodes: q.Nodes}); !errors.Is(err, why) {
 			t.Errorf("Free %v: %v", goal, err)
 		}
+	}
+}
+
+// Wanted pods that share a claim need its devices once: a bound does not count them for each pod.
+func TestWantedPodsShareClaim(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(2, 1)}
+	shared := &resourceapi.ResourceClaim{Spec: l.Templates[0].Spec.Spec}
+	shared.Namespace, shared.Name = "default", "shared"
+	l.mustPlace(gpuPod("a", 1), 0)
+	l.mustPlace(gpuPod("b", 1), 0)
+	l.Claims = append(l.Claims, shared)
+	for i, cpu := range []string{"2", "1"} { // only the first node has CPU for both
+		l.Nodes[i].Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	var wanted []*corev1.Pod
+	for _, name := range []string{"c", "d"} {
+		pod := gpuPod(name, 1)
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
+		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: &shared.Name}
+		wanted = append(wanted, pod)
+	}
+	plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
+	if err != nil || !plan.Possible || plan.Cost != 1 || plan.Bound > 1 {
+		t.Errorf("possible %t, costs %v, at least %v, %v; want one that costs 1", plan.Possible, plan.Cost, plan.Bound, err)
 	}
 }

@@ -62,7 +62,7 @@ func (m *mixed) addShared(random *rand.Rand) {
 		m.kinds = append(m.kinds, "shared", "also-shared")
 	}
 	if random.IntN(3) == 0 {
-		m.kinds = append(m.kinds, "remote")
+		m.kinds = append(m.kinds, "remote", "second-port", "ports")
 	}
 	claim := &resourceapi.ResourceClaim{}
 	claim.Namespace, claim.Name = "default", "shared"
@@ -72,17 +72,42 @@ func (m *mixed) addShared(random *rand.Rand) {
 		}
 	}
 	m.Claims = append(m.Claims, claim)
-	class, remote, template := &resourceapi.DeviceClass{}, &resourceapi.ResourceSlice{}, m.Templates[0].DeepCopy()
-	class.Name, remote.Name, template.Name = "net", "net", "remote"
+	addPorts(&m.Cluster, 1+random.IntN(3))
+}
+
+// addPorts adds a pool of network ports that all nodes reach, and templates: "remote" for any port, "second-port" for that one, and "ports" for the
+// first one, or else the third.
+func addPorts(c *simulate.Cluster, count int) {
+	class, slice := &resourceapi.DeviceClass{}, &resourceapi.ResourceSlice{}
+	class.Name, slice.Name = "net", "net"
 	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "net.example.com"`}}}
-	remote.Spec = resourceapi.ResourceSliceSpec{Driver: "net.example.com", AllNodes: ptr.To(true), Pool: resourceapi.ResourcePool{Name: "net", Generation: 1, ResourceSliceCount: 1}}
-	for i := range 1 + random.IntN(2) {
-		remote.Spec.Devices = append(remote.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("port-%d", i)})
+	slice.Spec = resourceapi.ResourceSliceSpec{Driver: "net.example.com", AllNodes: ptr.To(true), Pool: resourceapi.ResourcePool{Name: "net", Generation: 1, ResourceSliceCount: 1}}
+	for i := range count {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("port-%d", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			"number": {IntValue: ptr.To(int64(i))},
+		}})
 	}
-	template.Spec.Spec.Devices = resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "net", Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: "net", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
-	}}}}
-	m.Classes, m.Slices, m.Templates = append(m.Classes, class), append(m.Slices, remote), append(m.Templates, template)
+	c.Classes, c.Slices = append(c.Classes, class), append(c.Slices, slice)
+	port := func(number int) []resourceapi.DeviceSelector {
+		return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(`device.attributes["net.example.com"].number == %d`, number)}}}
+	}
+	exact := func(selectors []resourceapi.DeviceSelector) resourceapi.DeviceRequest {
+		return resourceapi.DeviceRequest{Name: "net", Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: "net", Selectors: selectors, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+		}}
+	}
+	add := func(name string, request resourceapi.DeviceRequest) {
+		template := &resourceapi.ResourceClaimTemplate{}
+		template.Namespace, template.Name = "default", name
+		template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{request}
+		c.Templates = append(c.Templates, template)
+	}
+	add("remote", exact(nil))
+	add("second-port", exact(port(1)))
+	add("ports", resourceapi.DeviceRequest{Name: "net", FirstAvailable: []resourceapi.DeviceSubRequest{
+		{Name: "first", DeviceClassName: "net", Selectors: port(0), AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+		{Name: "third", DeviceClassName: "net", Selectors: port(2), AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+	}})
 }
 
 // addDevices gives GPUs models and NUMA nodes, adds NICs, and divides the GPUs of some nodes.

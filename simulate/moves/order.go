@@ -28,7 +28,8 @@ type order struct {
 	// end reports whether the goal is reached after all pods of the set have moved. If not, it changes nothing.
 	end func(context.Context) (bool, error)
 	set []movable
-	// failed has the positions from which there is no way. It is nil if the devices of a pod depend on more than a position says.
+	// failed has the positions from which there is no way. It is nil if the devices of a pod depend on more than a position says: other nodes use
+	// its claims, or reach its devices.
 	failed  map[string]bool
 	devices map[simulate.RoomDevices]uint64 // numbers for keys of positions
 }
@@ -59,7 +60,16 @@ func (o *order) candidates(set []movable) {
 // all searches from the start, where no pod has moved.
 func (o *order) all(ctx context.Context) (bool, error) {
 	o.failed = nil
-	if !slices.ContainsFunc(o.set, func(m movable) bool { return !ownClaims(m.Pod) }) {
+	apart := true
+	for i := range o.set {
+		pod := &o.set[i]
+		_, sure, err := take(ctx, o.sim.State(), o.kinds[pod.kind], pod.from, 1)
+		if err != nil {
+			return false, err
+		}
+		apart = apart && sure
+	}
+	if apart {
 		o.failed, o.devices = make(map[string]bool), make(map[simulate.RoomDevices]uint64)
 	}
 	return o.from(ctx, o.set, nil)

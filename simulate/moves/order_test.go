@@ -80,6 +80,20 @@ func TestOrderTellsDevicesApart(t *testing.T) {
 	l.expect(2, 0, wanted...)
 }
 
+// All nodes reach three ports. Two pods are on the same nodes after either moved first, and hold other ports.
+func TestOrderTellsDevicesOfSeveralNodesApart(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(0, 0, 0)}
+	addPorts(&l.Cluster, 3)
+	portPod := func(name, template string) *corev1.Pod {
+		pod := gpuPod(name, 1)
+		pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = &template
+		return pod
+	}
+	l.mustPlace(portPod("first-or-third", "ports"), 0)
+	l.mustPlace(portPod("any", "remote"), 1)
+	l.expect(2, 1, portPod("wanted", "second-port"))
+}
+
 // Two pods change places, which needs room for one. Limits say that two others go before them.
 func TestOrderWithRoomForAPod(t *testing.T) {
 	l := &lab{T: t, Cluster: gpuCluster(4, 3, 2)}
