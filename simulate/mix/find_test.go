@@ -305,7 +305,7 @@ func replay(t testing.TB, state *simulate.State, q *mix.Question, plan *mix.Plan
 // features of generated questions.
 type features struct {
 	nics, cpu, aligned, limits, existing, selectors, fractions bool
-	// lists are of alternatives, and halves those of GPUs, which the node without them has as a whole.
+	// With lists, some pods have a prioritized list. With halves, each GPU is also published as two halves, and some pods want one.
 	lists, halves bool
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// A bound follows from what nodes gain only if no node ever has two pods like the wanted ones. One that gets what is left of two
-// devices says nothing by itself about an empty node: it takes both there.
+// A bound follows from what nodes gain only if no node ever has two pods like the wanted ones. A pod with a prioritized list may take
+// both devices of an empty node, but one if another pod has the other. The node may have two such pods in the end.
 func TestHosts(t *testing.T) {
 	count := func(name string, n int64) resourceapi.DeviceSubRequest {
 		return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: n}
