@@ -240,7 +240,7 @@ type VictimSet struct {
 	Least bool
 }
 
-// maxVictimSets is the largest number of sets that are tried on one node.
+// maxVictimSets is the largest number of sets that are tried on one node in the order of their cost.
 const maxVictimSets = 4096
 
 // Victims returns the cheapest sets of pods whose removal lets a pod of a shape fit, up to n sets on different
@@ -282,7 +282,7 @@ type victims struct {
 	node   Node
 	full   *nodeRecord // with all pods
 	pods   []victim    // cheapest first
-	doubts bool        // whether the set that is found may not be the cheapest
+	doubts bool        // whether there may be a cheaper set than the one that is found
 }
 
 type victim struct {
@@ -318,20 +318,19 @@ func (v *victims) cheapest() (*VictimSet, error) {
 	if ok, err := v.suffices(nil); ok || err != nil {
 		return &VictimSet{Node: v.node, Least: true}, err
 	}
-	var best *VictimSet
-	for _, part := range v.split() {
-		set, err := v.cheapestOf(part)
-		if err != nil {
-			return nil, err
-		}
-		if best == nil || set != nil && set.Cost < best.Cost {
-			best = set
-		}
+	search := subsets.Search{Suffices: v.suffices, Most: maxVictimSets}
+	for i := range v.pods {
+		search.Costs = append(search.Costs, v.pods[i].cost)
 	}
-	if best != nil {
-		best.Least = !v.doubts
+	found, err := search.Cheapest(v.split())
+	if found == nil || err != nil {
+		return nil, err
 	}
-	return best, nil
+	set := &VictimSet{Node: v.node, Cost: found.Cost, Least: found.Least && !v.doubts}
+	for _, i := range found.Numbers {
+		set.Pods = append(set.Pods, v.pods[i].pod)
+	}
+	return set, nil
 }
 
 // maxParts is the largest number of parts of the sets that are tried on one node.
@@ -350,14 +349,16 @@ func (v *victims) split() []subsets.Part {
 		if len(users) == 0 {
 			continue
 		}
-		if len(list)*(1+len(users)) > maxParts {
+		if 2*len(list) > maxParts {
 			v.doubts = true
 			return list
 		}
+		stay := users[max(0, len(users)-(maxParts/len(list)-1)):] // the most expensive ones
+		v.doubts = v.doubts || len(stay) < len(users)
 		var next []subsets.Part
 		for _, part := range list {
 			next = append(next, part.With(users...)...)
-			for _, user := range users {
+			for _, user := range stay {
 				next = append(next, part.Without(user)...)
 			}
 		}
@@ -384,89 +385,11 @@ func (v *victims) lastUsers(claim int32) (users []int) {
 	return users
 }
 
-// cheapestOf tries sets in the order of their cost. The first that suffices is the cheapest.
-func (v *victims) cheapestOf(part subsets.Part) (*VictimSet, error) {
-	all := slices.Concat(part.Forced, part.Free)
-	if ok, err := v.suffices(all); !ok || err != nil {
-		return nil, err
-	}
-	needed, others, err := v.needed(part)
-	if err != nil {
-		return nil, err
-	}
-	if ok, err := v.suffices(needed); ok || err != nil {
-		return v.set(needed), err
-	}
-	costs := make([]float64, len(others))
-	for i, at := range others {
-		costs[i] = v.pods[at].cost
-	}
-	tried := 0
-	for members := range subsets.ByCost(costs) {
-		if tried++; tried > maxVictimSets {
-			break
-		}
-		set := slices.Clone(needed)
-		for _, i := range members {
-			set = append(set, others[i])
-		}
-		ok, err := v.suffices(set)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			return v.set(set), nil
-		}
-	}
-	return v.withoutSpare(all, len(part.Forced))
-}
-
-// needed splits the free pods: without each of the needed ones, all others together do not suffice. The forced ones are
-// needed.
-func (v *victims) needed(part subsets.Part) (needed, others []int, err error) {
-	all := slices.Concat(part.Forced, part.Free)
-	needed = slices.Clone(part.Forced)
-	for at := len(part.Forced); at < len(all); at++ {
-		ok, err := v.suffices(slices.Delete(slices.Clone(all), at, at+1))
-		if err != nil {
-			return nil, nil, err
-		}
-		if ok {
-			others = append(others, all[at])
-		} else {
-			needed = append(needed, all[at])
-		}
-	}
-	return needed, others, nil
-}
-
-// withoutSpare leaves pods out, the most expensive first, as long as the rest suffices. The first ones are forced.
-func (v *victims) withoutSpare(members []int, forced int) (*VictimSet, error) {
-	for i := len(members) - 1; i >= forced; i-- {
-		without := slices.Delete(slices.Clone(members), i, i+1)
-		ok, err := v.suffices(without)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			members = without
-		}
-	}
-	v.doubts = true // another set may cost less
-	return v.set(members), nil
-}
-
-func (v *victims) set(members []int) *VictimSet {
-	set := &VictimSet{Node: v.node}
-	for _, i := range slices.Sorted(slices.Values(members)) {
-		set.Pods = append(set.Pods, v.pods[i].pod)
-		set.Cost += v.pods[i].cost
-	}
-	return set
-}
-
 // suffices reports whether the pod fits once some pods are removed.
 func (v *victims) suffices(members []int) (bool, error) {
+	if v.call.Context.Err() != nil {
+		return false, context.Cause(v.call.Context)
+	}
 	if !slices.ContainsFunc(members, func(i int) bool { return !v.pods[i].alone }) {
 		rec := *v.full
 		for _, i := range members {

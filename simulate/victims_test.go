@@ -4,6 +4,8 @@
 package simulate_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -151,7 +153,10 @@ func (g *game) leastByEvicting(state *simulate.State, shape *simulate.Shape, nod
 			cost += costOfName(pod)
 		}
 		result, err := sim.PutShape(g.Context(), shape, node)
-		if err != nil || result.Undecided > 0 {
+		if err != nil {
+			g.Fatalf("seed %d: %v", g.seed, err)
+		}
+		if result.Undecided > 0 {
 			return 0, true
 		}
 		if result.All() {
@@ -216,6 +221,63 @@ func TestVictimsOfNamedClaim(t *testing.T) {
 		sets, err := state.Victims(t.Context(), shapeOf(t, state, []*corev1.Pod{wanted}), simulate.Real(nil), func(pod *corev1.Pod) float64 { return costs[pod] }, 1)
 		if err != nil || len(sets) != 1 || sets[0].Cost != test.cost || !sets[0].Least {
 			t.Errorf("tainted %t: sets %v, want one that costs %v; %v", test.tainted, sets, test.cost, err)
+		}
+	}
+}
+
+// More users of a claim than there are parts to try: a set is found, and not said to be the cheapest.
+func TestVictimsOfNamedClaimWithManyUsers(t *testing.T) {
+	const users = 100
+	c := gpuCluster("a")
+	c.Nodes[0].Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(users, resource.DecimalSI)}
+	shared := &resourceapi.ResourceClaim{Spec: c.Templates[0].Spec.Spec}
+	shared.Namespace, shared.Name = "default", "shared"
+	c.Claims = append(c.Claims, shared)
+	sim := open(t, c, simulate.Options{}).Sim()
+	pods := gpuPods("one", users+1)
+	for _, pod := range pods {
+		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: &shared.Name}
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
+	}
+	for _, pod := range pods[:users] {
+		if r, err := sim.Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+			t.Fatal(r, err)
+		}
+	}
+	taint := resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	if err := sim.Taint(taint, maps.Keys(maps.Collect(sim.State().Devices(nodeOf(t, sim.State(), "a"))))); err != nil {
+		t.Fatal(err)
+	}
+	state := sim.State()
+	sets, err := state.Victims(t.Context(), shapeOf(t, state, pods[users:]), simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1)
+	if err != nil || len(sets) != 1 || sets[0].Cost != 1 || sets[0].Least {
+		t.Errorf("sets %v, %v; want one pod, and that it is not known to be the cheapest", sets, err)
+	}
+}
+
+// A call ends with its context, also where all answers are remembered.
+func TestVictimsEndWithContext(t *testing.T) {
+	state := open(t, gpuCluster("a", "b"), simulate.Options{})
+	sim := state.Sim()
+	if r, err := sim.PlaceMany(t.Context(), shapeOf(t, state, gpuPods("one", 8)), 8, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+		t.Fatal(r, err)
+	}
+	state = sim.State()
+	shape, why := shapeOf(t, state, gpuPods("three", 1)), errors.New("no longer wanted")
+	for range 2 { // all is remembered the second time
+		ctx, cancel := context.WithCancelCause(t.Context())
+		asked := 0
+		_, err := state.Victims(ctx, shape, simulate.Real(nil), func(*corev1.Pod) float64 {
+			if asked++; asked == 8 {
+				cancel(why)
+			}
+			return 1
+		}, 1)
+		if !errors.Is(err, why) {
+			t.Errorf("got %v, want %v", err, why)
+		}
+		if _, err := state.Victims(t.Context(), shape, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subsets lists sets by cost.
+// Package subsets lists sets by cost, and finds the cheapest one that suffices.
 package subsets
 
 import (
