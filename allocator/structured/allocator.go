@@ -27,8 +27,8 @@ import (
 // The index of the slices is kept for the next call, so that a new allocator per pod costs only what changed
 // since the last one. Slices are recognised by pointer, in any order, as an informer returns them. An object
 // that is modified in place is not noticed. The index of a cluster is dropped if it has no allocator left and
-// no call during some garbage collections. Of the state, only the entries of devices that are looked at are
-// read.
+// no call during some garbage collections. The next call then reads all slices again. Of the state, only the
+// entries of devices that are looked at are read.
 //
 // Searches have the limits of the zero Options.
 func NewAllocator(

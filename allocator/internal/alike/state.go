@@ -136,7 +136,7 @@ type nodeKey struct {
 	byIdentity, unclassed bool
 }
 
-// nodeKeys are for reuse, as a key is written for each node that changed.
+// nodeKeys are reused, as a key is written for each node that changed.
 var nodeKeys = sync.Pool{New: func() any { return &nodeKey{Key: memo.NewKey()} }}
 
 // state returns the number of the node's state. Nodes in the same state have equal answers, by position. It is
@@ -145,7 +145,7 @@ var nodeKeys = sync.Pool{New: func() any { return &nodeKey{Key: memo.NewKey()} }
 func (l *readSet) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, unclassed bool) {
 	k := nodeKeys.Get().(*nodeKey)
 	defer nodeKeys.Put(k)
-	k.Bytes, k.values, k.classed, k.byIdentity, k.unclassed = k.Bytes[:0], k.values[:0], 0, false, false
+	*k = nodeKey{Key: memo.Key{Bytes: k.Bytes[:0]}, values: k.values[:0]}
 	keys.Node.Append(&k.Key, view.Node)
 	for _, pv := range view.Pools {
 		switch {
