@@ -47,7 +47,7 @@ type kind struct {
 	asks   map[string]int64
 	units  int64  // devices of a pod; 1 if it has none
 	least  int64  // minimum number of devices that a pod allocates for itself alone
-	none   bool   // no devices
+	none   bool   // no devices, and no claim that may need some once it is deallocated
 	ask    string // the request without the number of devices, see askFor
 	needs  corev1.ResourceList
 }
@@ -82,7 +82,7 @@ func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 		if !found {
 			continue
 		}
-		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0, needs: needs(pod), asks: asks(pod, claims)}
+		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0 && ownClaims(pod), needs: needs(pod), asks: asks(pod, claims)}
 		if ownClaims(pod) {
 			k.least = leastDevices(claims)
 		}

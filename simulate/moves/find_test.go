@@ -591,26 +591,54 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// shares is a pod with CPU that uses a claim by name.
+func shares(name string, claim *resourceapi.ResourceClaim, cpu string) *corev1.Pod {
+	pod := gpuPod(name, 1)
+	pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: &claim.Name}
+	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
+	return pod
+}
+
+// addShared adds a claim that pods share, and gives CPU to nodes.
+func (l *lab) addShared(cpu ...string) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{Spec: l.Templates[0].Spec.Spec}
+	claim.Namespace, claim.Name = "default", "shared"
+	l.Claims = append(l.Claims, claim)
+	for i, cpu := range cpu {
+		l.Nodes[i].Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	return claim
+}
+
+// findOne wants a plan that costs 1.
+func (l *lab) findOne(state *simulate.State, wanted ...*corev1.Pod) {
+	l.Helper()
+	plan, err := moves.Find(l.Context(), state, moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
+	if err != nil || !plan.Possible || plan.Cost != 1 || plan.Bound > 1 {
+		l.Errorf("possible %t, costs %v, at least %v, %v; want one that costs 1", plan.Possible, plan.Cost, plan.Bound, err)
+	}
+}
+
 // Wanted pods that share a claim need its devices once: a bound does not count them for each pod.
 func TestWantedPodsShareClaim(t *testing.T) {
 	l := &lab{T: t, Cluster: gpuCluster(2, 1)}
-	shared := &resourceapi.ResourceClaim{Spec: l.Templates[0].Spec.Spec}
-	shared.Namespace, shared.Name = "default", "shared"
 	l.mustPlace(gpuPod("a", 1), 0)
 	l.mustPlace(gpuPod("b", 1), 0)
-	l.Claims = append(l.Claims, shared)
-	for i, cpu := range []string{"2", "1"} { // only the first node has CPU for both
-		l.Nodes[i].Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	claim := l.addShared("2", "1") // only the first node has CPU for both
+	l.findOne(l.open(), shares("c", claim, "1"), shares("d", claim, "1"))
+}
+
+// The claim of the wanted pods goes with the pod that moves, to a node where there is CPU for all of them. The first node has CPU for one.
+func TestClaimMovesWithItsPod(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(2, 2)}
+	claim := l.addShared("3", "7")
+	sim := l.open().Sim()
+	node, err := sim.State().Node("node-0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	var wanted []*corev1.Pod
-	for _, name := range []string{"c", "d"} {
-		pod := gpuPod(name, 1)
-		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
-		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: &shared.Name}
-		wanted = append(wanted, pod)
+	if r, err := sim.Put(t.Context(), shares("a", claim, "0"), node); err != nil || !r.All() {
+		t.Fatal(r, err)
 	}
-	plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster)})
-	if err != nil || !plan.Possible || plan.Cost != 1 || plan.Bound > 1 {
-		t.Errorf("possible %t, costs %v, at least %v, %v; want one that costs 1", plan.Possible, plan.Cost, plan.Bound, err)
-	}
+	l.findOne(sim.State(), shares("b", claim, "2"), shares("c", claim, "2"))
 }
