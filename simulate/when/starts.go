@@ -49,8 +49,8 @@ type Start struct {
 	// After lists the ends that made room: those on the nodes where the pods start, and all at the time At, the
 	// earliest first. It includes ends of pods of the queue.
 	After []End
-	// Undecided is set if an attempt before At was neither a yes nor a no; if the pods do not start, any
-	// attempt.
+	// Undecided is set if an attempt before At was neither a yes nor a no, or a no without a proof, see
+	// simulate.Result.NoProof; if the pods do not start, any attempt.
 	Undecided bool
 	// Result is the result of the last attempt: it has the placements, or the reasons why the pods do not fit.
 	// It is empty if there was none, as an earlier Wait never started.
@@ -225,7 +225,8 @@ func (r *run) begin(ctx context.Context) (waiting bool, err error) {
 			clear(failed)
 			continue
 		}
-		waiting, start.Undecided, failed[r.asks[i]] = true, start.Undecided || result.Undecided > 0, result
+		waiting, failed[r.asks[i]] = true, result
+		start.Undecided = start.Undecided || result.Undecided > 0 || result.NoProof
 		if !r.Backfill {
 			return true, nil
 		}

@@ -288,6 +288,32 @@ func TestStartsAfter(t *testing.T) {
 	}
 }
 
+// Where several nodes reach the devices, a gang that does not fit may do so in a way that was not searched.
+func TestStartsWithoutProof(t *testing.T) {
+	c := gpuCluster(2, 2)
+	c.Slices = c.Slices[:1]
+	c.Slices[0].Spec.NodeName, c.Slices[0].Spec.AllNodes = nil, ptr.To(true)
+	c.Slices[0].Spec.Devices[0].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"wanted": {BoolValue: ptr.To(true)}}
+	c.Classes[0].Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `"wanted" in device.attributes["gpu.example.com"]`}}}
+	wait := func(name string, pods int) when.Wait {
+		w := when.Wait{}
+		for i := range pods {
+			w.Pods = append(w.Pods, gpuPod(fmt.Sprintf("%s-%d", name, i), 1))
+		}
+		return w
+	}
+	q := when.Queue{Now: noon, On: simulate.Real(nil), Backfill: true, Waits: []when.Wait{wait("pair", 2), wait("first", 1), wait("second", 1)}}
+	starts, err := when.Starts(t.Context(), open(t, c), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ possible, undecided bool }{{false, true}, {true, false}, {false, false}} {
+		if start := &starts[i]; start.Possible != want.possible || start.Undecided != want.undecided {
+			t.Errorf("wait %d starts: %t, undecided: %t; want %+v", i, start.Possible, start.Undecided, want)
+		}
+	}
+}
+
 // An invalid question is an error.
 func TestStartsRefuses(t *testing.T) {
 	state, pods := running(t)
