@@ -245,8 +245,9 @@ const maxVictimSets = 4096
 
 // Victims returns the cheapest sets of pods whose removal lets a pod of a shape fit, up to n sets on different
 // real nodes. The order is by cost, then by node. A pod whose cost is infinite, negative or NaN is not removed.
-// Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node.
-// Sim.Evict applies a set. The error is the context's.
+// Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node. A
+// node is left out if no set is known to suffice: that is no proof if an answer is undecided. Sim.Evict applies
+// a set. The error is the context's.
 func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
 	s = s.withReadSet()
 	c, err := s.world.NewCall(ctx)
