@@ -128,7 +128,7 @@ func (b *Builder) build(ctx context.Context, p Program, platform *v1.Platform) (
 	if err != nil {
 		return "", err
 	}
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", strings.TrimSpace("-s -w "+p.Link), "-o", executable, p.Package)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", strings.TrimSpace("-s -w "+p.Link), "-o", executable, p.Package)
 	command.Dir = filepath.Join(b.Root, p.Folder)
 	// What the caller's flags say must not be seen in the image.
 	command.Env = append(command.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)

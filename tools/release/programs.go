@@ -52,7 +52,8 @@ func (r *release) platformsOf(p program) []string {
 	return platforms
 }
 
-// build builds a program. What it builds depends on the sources and the version only.
+// build builds a program. What it builds depends on the sources and the version only. The flags are those of the Makefile, so that
+// nothing is compiled twice.
 func (r *release) build(p program, platform string) (string, error) {
 	system, architecture, ok := strings.Cut(platform, "/")
 	if !ok {
@@ -63,6 +64,6 @@ func (r *release) build(p program, platform string) (string, error) {
 		binary += ".exe"
 	}
 	_, err := r.command("go", []string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture},
-		"-C", filepath.Join(r.Root, p.module), "build", "-trimpath", "-buildvcs=false", "-ldflags", p.flags, "-o", binary, p.path)
+		"-C", filepath.Join(r.Root, p.module), "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", p.flags, "-o", binary, p.path)
 	return binary, err
 }
