@@ -38,7 +38,9 @@ func TestVersionsAgree(t *testing.T) {
 
 // requirements reads what `go mod edit -json` prints.
 func requirements(text []byte) (map[string]string, error) {
-	var module struct{ Require []struct{ Path, Version string } }
+	var module struct {
+		Require []struct{ Path, Version string }
+	}
 	if err := json.Unmarshal(text, &module); err != nil {
 		return nil, err
 	}
