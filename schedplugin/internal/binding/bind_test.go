@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +333,40 @@ func TestBindUntilKnown(t *testing.T) {
 					t.Errorf("it took %s", took)
 				}
 			})
+		})
+	}
+}
+
+// An API server that has just started refuses what its authorizer has not read yet. After an update without an answer, that does not say whether the
+// claim was written.
+func TestBindAsksUntilItIsAllowed(t *testing.T) {
+	claims := resourceapi.Resource("resourceclaims")
+	for name, refusal := range map[string]error{
+		"forbidden": apierrors.NewForbidden(claims, "one", errors.New("authorizer")), "unauthorized": apierrors.NewUnauthorized("authenticator"),
+		"busy": apierrors.NewTooManyRequestsError("start"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			claim := boundClaim(nil)
+			client := fake.NewClientset(claim.Object)
+			updates, reads := 0, 0
+			client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if updates++; updates > 2 || action.GetSubresource() != "status" {
+					return false, nil, nil
+				}
+				if err := client.Tracker().Update(action.GetResource(), action.(clienttesting.UpdateAction).GetObject(), "default"); err != nil {
+					t.Error(err)
+				}
+				return true, nil, &url.Error{Op: "Put", URL: "claim", Err: io.EOF}
+			})
+			client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				reads++
+				return reads <= 5, nil, refusal
+			})
+			w := writer(client, &claimSink{})
+			w.Unconfirmed = func(context.Context, *corev1.Pod, error) {}
+			if err := w.Bind(t.Context(), claim, thePod(), nil); err != nil || reads != 6 || !claimstate.Reserved(claim.Object, claim.Consumer) {
+				t.Errorf("%s: error %v after %d reads; claim %v", name, err, reads, claim.Object)
+			}
 		})
 	}
 }

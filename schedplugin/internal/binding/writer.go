@@ -108,14 +108,15 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 		return err
 	}
 	var failure error
-	attempts := 0
+	attempts, unknown := 0, false
 	err := wait.PollUntilContextTimeout(ctx, confirmInterval, confirmTimeout, true, func(context.Context) (bool, error) {
 		failure = retry.RetryOnConflict(retry.DefaultRetry, update)
-		if attempts++; attempts == eventAttempt && mayBeWritten(failure) {
+		unknown = mayBeWritten(failure) || unknown && isRefusal(failure)
+		if attempts++; attempts == eventAttempt && unknown {
 			klog.FromContext(ctx).Error(failure, "It is not known whether a claim was written, which is tried again", "resourceclaim", klog.KObj(claim.Object), "limit", confirmTimeout)
 			w.Unconfirmed(ctx, pod, failure)
 		}
-		return !mayBeWritten(failure), nil
+		return !unknown, nil
 	})
 	if failure == nil {
 		failure = err
@@ -132,6 +133,12 @@ func mayBeWritten(err error) bool {
 		return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 	}
 	return errors.As(err, &network)
+}
+
+// isRefusal reports whether the API server refused a request without looking at the object. It does so shortly after its start, as its
+// authorizer has not read the roles yet. It says nothing about an earlier request that had no answer.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err)
 }
 
 // writeOnce needs two calls for an allocation and one for a reservation alone: the API server ignores
