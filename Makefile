@@ -136,17 +136,10 @@ install-manifests: ## write what installs dray-scheduler and dray-agent to bin/m
 	$(RENDER) helm agent/deploy/chart > bin/manifests/helm-agent.yaml
 
 .PHONY: test-schedplugin
-test-schedplugin: units-schedplugin ## test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
-	@$(MAKE) e2e-schedplugin
-
-.PHONY: units-schedplugin
-units-schedplugin: controlplane install-manifests
+test-schedplugin: controlplane install-manifests ## test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
 	cd schedplugin/deploy/render && $(GO) vet . && $(GOTEST) .
 	cd schedplugin && $(GOTEST) -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
 	cd schedplugin && CGO_ENABLED=1 $(GOTEST) -race -short -timeout 30m . ./autoscaler ./config ./internal/model ./internal/refusal ./internal/wake ./internal/preempt ./internal/podgroup
-
-.PHONY: e2e-schedplugin
-e2e-schedplugin: controlplane
 	cd schedplugin && $(GOTEST) -count=1 -timeout $(E2ETIMEOUT) ./e2e -ginkgo.timeout $(E2ETIMEOUT)
 
 .PHONY: lint-schedplugin
@@ -262,18 +255,13 @@ bench-autoscaler: ## run what cluster-autoscaler asks of the scheduler framework
 report-scheduler: ## write the page of schedplugin/internal/dev/perf/results from the last bench-scheduler
 	$(SCHEDGO) run ./internal/dev/perf/report $(MEASURED) ../$(SCHEDRESULTS)
 
-# What waits for a control plane most of the time leaves room for linters: targets with a + between them run two at a time.
-STAGES := test lint lint-prose race readme test-docs consumer test-release test-conformance test-karpenter test-kueue differential test-cli test-view \
-	test-agent conformance-kubelet+lint-agent+lint-kubelet units-schedplugin e2e-schedplugin+lint-schedplugin+lint-view
-
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in $(STAGES); do \
-		echo "==> make $${stage//+/ }"; \
+	@for stage in test lint lint-prose race readme test-docs consumer test-release test-conformance test-karpenter test-kueue differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
+		echo "==> make $$stage"; \
 		start=$$SECONDS; \
-		two=; [[ $$stage != *+* ]] || two='-j2 --output-sync=target'; \
-		$(MAKE) $$two $${stage//+/ }; \
-		echo "==> make $${stage//+/ }: passed in $$((SECONDS - start))s"; \
+		$(MAKE) $$stage; \
+		echo "==> make $$stage: passed in $$((SECONDS - start))s"; \
 	done
 
 # Each with a seed that is the same every night, and printed.
