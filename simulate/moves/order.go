@@ -60,19 +60,25 @@ func (o *order) candidates(set []movable) {
 // all searches from the start, where no pod has moved.
 func (o *order) all(ctx context.Context) (bool, error) {
 	o.failed = nil
-	apart := true
-	for i := range o.set {
-		pod := &o.set[i]
-		_, sure, err := take(ctx, o.sim.State(), o.kinds[pod.kind], pod.from, 1)
-		if err != nil {
-			return false, err
-		}
-		apart = apart && sure
+	independent, err := o.independent(ctx)
+	if err != nil {
+		return false, err
 	}
-	if apart {
+	if independent {
 		o.failed, o.devices = make(map[string]bool), make(map[simulate.RoomDevices]uint64)
 	}
 	return o.from(ctx, o.set, nil)
+}
+
+// independent reports whether other nodes do not affect the devices that the pods of the set get, see simulate.ErrNotAlone.
+func (o *order) independent(ctx context.Context) (bool, error) {
+	for i := range o.set {
+		pod := &o.set[i]
+		if _, sure, err := take(ctx, o.sim.State(), o.kinds[pod.kind], pod.from, 1); err != nil || !sure {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // from continues the search where the pods in old have not moved yet, and those in out are on no node. If it finds an order,

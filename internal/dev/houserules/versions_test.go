@@ -14,7 +14,7 @@ import (
 
 // sharing are the modules that are built together with the main one. They require the same versions of what it requires, so that
 // Kubernetes is compiled once for all of them.
-var sharing = []string{"agent", "schedplugin", "benchmarks/kueue", "internal/dev/kubelet", "internal/dev/view"}
+var sharing = []string{"agent", "schedplugin", "benchmarks/kueue", "internal/dev/kubelet", "internal/dev/view", "tools/images"}
 
 func TestVersionsAgree(t *testing.T) {
 	of := func(folder string) map[string]string {
