@@ -22,7 +22,7 @@ import (
 
 // mixed is a random cluster of two or three nodes with a random question. Nodes have GPUs, some with two halves each (shared counters), and NICs.
 // Pods ask for whole GPUs, halves, GPUs of one model, a GPU and a NIC of one NUMA node, claims for both, a list of
-// alternatives, or CPU alone. Some share a claim, or ask for a device that all nodes reach.
+// alternatives, or CPU alone. Some share a claim, or ask for a device that all nodes reach. Some questions have GPUs that the nodes of a zone reach.
 type mixed struct {
 	random *rand.Rand
 	simulate.Cluster
@@ -52,6 +52,7 @@ func newMixed(seed uint64) *mixed {
 		}
 	}
 	m.addShared(rand.New(rand.NewPCG(seed, 30)))
+	m.addFabric(rand.New(rand.NewPCG(seed, 31)))
 	return m
 }
 
@@ -73,6 +74,28 @@ func (m *mixed) addShared(random *rand.Rand) {
 	}
 	m.Claims = append(m.Claims, claim)
 	addPorts(&m.Cluster, 1+random.IntN(3))
+}
+
+// addFabric adds a pool of GPUs to some questions, which the nodes of one zone reach beside their own. It draws from a source of its own, too.
+func (m *mixed) addFabric(random *rand.Rand) {
+	if random.IntN(4) > 0 {
+		return
+	}
+	model := fmt.Sprint(random.IntN(2))
+	slice := &resourceapi.ResourceSlice{}
+	slice.Name = []string{"a-fabric", "z-fabric"}[random.IntN(2)] // before or after the nodes' own
+	slice.Spec = resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: slice.Name, Generation: 1, ResourceSliceCount: 1},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprint(random.IntN(2))}},
+		}}}},
+	}
+	for i := range 1 + random.IntN(2) {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("far-%d", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			"model": {StringValue: &model}, "resource.kubernetes.io/numaNode": {StringValue: ptr.To(fmt.Sprint(i))},
+		}})
+	}
+	m.Slices = append(m.Slices, slice)
 }
 
 // addPorts adds a pool of network ports that all nodes reach, and templates: "remote" for any port, "second-port" for that one, and "ports" for the

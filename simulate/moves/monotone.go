@@ -52,7 +52,8 @@ func (f *finder) kindOf(kinds []kind, shape *simulate.Shape) *kind {
 }
 
 // isMonotone reports whether that holds for a node. It does if the pods request a number of devices, and as many pods as get devices there take none of
-// which another one is a part. It does, too, if the node never takes a single pod, or two of them. known has the devices of nodes for which it holds.
+// which another one is a part. It does, too, if the node never takes a single pod, or two of them. It may not where other nodes affect the devices that
+// pods get, see simulate.ErrNotAlone. known has the devices of nodes for which it holds.
 func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind, node simulate.Node, known map[simulate.RoomDevices]bool) (bool, error) {
 	if k.none {
 		return true, nil
@@ -60,6 +61,10 @@ func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind,
 	f.scratch.Fork()
 	defer f.scratch.Revert()
 	if err := f.evictAll(node); err != nil {
+		return false, err
+	}
+	// Elsewhere, pods may take what this one needs, or leave it.
+	if _, sure, err := take(ctx, f.scratch.State(), shape, node, 1); err != nil || !sure {
 		return false, err
 	}
 	room, err := f.scratch.State().Room(node)

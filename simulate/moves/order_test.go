@@ -94,6 +94,27 @@ func TestOrderTellsDevicesOfSeveralNodesApart(t *testing.T) {
 	l.expect(2, 1, portPod("wanted", "second-port"))
 }
 
+// A pod leaves, and frees the device that three nodes reach. Both wanted pods fit if the first one takes it on the second node. On the first node it
+// takes it, too, and leaves nothing for the other.
+func TestFewNodesReachADevice(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(2, 1, 1, 0)}
+	for _, node := range []int{0, 1, 3} {
+		l.labeled(node, "fabric")
+	}
+	slice := &resourceapi.ResourceSlice{}
+	slice.Name = "a-fabric"
+	slice.Spec = resourceapi.ResourceSliceSpec{
+		Driver: "a-fabric.example.com", Pool: resourceapi.ResourcePool{Name: slice.Name, Generation: 1, ResourceSliceCount: 1},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "fabric", Operator: corev1.NodeSelectorOpExists},
+		}}}},
+		Devices: []resourceapi.Device{{Name: "far"}},
+	}
+	l.Slices = append(l.Slices, slice)
+	l.mustPlace(gpuPod("any", 1), 3)
+	l.expect(1, 0, gpuPod("wanted-0", 2), gpuPod("wanted-1", 2))
+}
+
 // Two pods change places, which needs room for one. Limits say that two others go before them.
 func TestOrderWithRoomForAPod(t *testing.T) {
 	l := &lab{T: t, Cluster: gpuCluster(4, 3, 2)}

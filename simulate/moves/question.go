@@ -102,8 +102,7 @@ func (p *Plan) Exact() bool { return p.Bound >= p.Cost && (p.Possible || math.Is
 //
 // First plans are chains: a pod takes the place of others, these that of others again. They take time in proportion to the nodes. If one
 // costs more than the bound, sets of pods are looked at if Question.Sets suffices for those that cost as little as the bound, and as far as
-// Question.Attempts does: for few pods and nodes. The plan is exact then. It is not where several nodes reach a device, though Bound says so: sets are passed over after which the wanted
-// pods of one kind do not fit one after the other, and in another order of nodes they might. Nothing changes in the State.
+// Question.Attempts does: for few pods and nodes. The plan is exact then. Nothing changes in the State.
 //
 // The error names a node that does not exist, or a pod that cannot be understood; or it is the context's.
 func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error) {
