@@ -43,6 +43,7 @@ type candidate struct {
 	pool   *v1alpha1.DevicePool
 	device *v1alpha1.Device
 	values map[string]v1alpha1.Attribute
+	holds  map[string]bool // by expression, as far as it was evaluated
 	// holders counts the claims that have it, without admin access.
 	holders int
 	taken   map[string]*inf.Dec
@@ -88,7 +89,7 @@ func newJudge(in translate.Prototype) *judge {
 			continue
 		}
 		for i := range pool.Spec.Devices {
-			c := &candidate{pool: pool, device: &pool.Spec.Devices[i], values: make(map[string]v1alpha1.Attribute), taken: make(map[string]*inf.Dec)}
+			c := &candidate{pool: pool, device: &pool.Spec.Devices[i], values: make(map[string]v1alpha1.Attribute), holds: make(map[string]bool), taken: make(map[string]*inf.Dec)}
 			for _, attribute := range slices.Concat(pool.Spec.Attributes, c.device.Attributes) {
 				c.values[attribute.Name] = attribute
 			}
@@ -427,11 +428,20 @@ func agree(chosen []choice, names []string) bool {
 	return true
 }
 
-// holds evaluates an expression as it was written.
+// holds reports whether an expression holds, as it was written.
 func (j *judge) holds(expression *string, of *candidate) bool {
 	if expression == nil {
 		return true
 	}
+	holds, known := of.holds[*expression]
+	if !known {
+		holds = j.evaluate(expression, of)
+		of.holds[*expression] = holds
+	}
+	return holds
+}
+
+func (j *judge) evaluate(expression *string, of *candidate) bool {
 	compiled, issues := j.env.Compile(*expression)
 	if issues.Err() != nil {
 		panic(issues.Err())
