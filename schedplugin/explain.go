@@ -113,7 +113,7 @@ func (p *Plugin) retry(ctx context.Context, pod *corev1.Pod, undecided int) {
 	logger := klog.FromContext(ctx)
 	time.AfterFunc(pause, func() {
 		if p.stopped() == nil {
-			p.handle.Activate(logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+			p.activate(logger, pod)
 		}
 	})
 }

@@ -66,6 +66,15 @@ type world struct {
 	plugin *Plugin
 	nodes  []fwk.NodeInfo
 	events chan string
+	// activated are the names of pods that are to be tried again, in the order in which the plugin said so.
+	activated []string
+}
+
+// Activate stands for the scheduling queue, which is not there.
+func (w *world) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	for _, pod := range pods {
+		w.activated = append(w.activated, pod.Name)
+	}
 }
 
 // setting is what a world starts with.
@@ -96,6 +105,7 @@ func newWorld(t testing.TB, s setting) *world {
 		frameworkruntime.WithSharedDRAManager(w.dra),
 		frameworkruntime.WithSnapshotSharedLister(internalcache.NewTestSnapshotWithPodGroups(nil, nodesIn(s.objects), s.groups)),
 		frameworkruntime.WithPodNominator(s.nominated),
+		frameworkruntime.WithPodActivator(w),
 		frameworkruntime.WithPodGroupManager(groupStates(ctx, s)),
 	)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -38,6 +39,7 @@ func TestQueuesAreRecognised(t *testing.T) {
 	if pods := of(queueless{}).nominatedTo("a"); pods != nil {
 		t.Errorf("pods %v of no queue", pods)
 	}
+	of(queueless{}).activate(klog.Background(), podWith("p")) // does nothing
 	p := of(faulty{})
 	func() {
 		defer func() {

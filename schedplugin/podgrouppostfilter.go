@@ -41,6 +41,11 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if group.GetType() == fwk.CompositePodGroupKeyType {
 		return p.postFilterComposite(ctx, state, group, schedule)
 	}
+	if outdated, err := p.groupOutdated(ctx, groupCycle, group); err != nil {
+		return nil, failed(logger, err)
+	} else if outdated {
+		return nil, unresolvable(logger, outdatedReason)
+	}
 	if nominated := p.groups.Await(ctx, groupCycle, group.GetUnscheduledPods()); nominated != nil {
 		logger.V(5).Info("The group waits for the devices of pods that were preempted")
 		// Success ends PostFilter: no other plugin evicts pods.
@@ -138,6 +143,21 @@ func (p *Plugin) explainGroup(ctx context.Context, groupCycle *podgroup.Cycle, g
 	}
 }
 
+// groupOutdated is outdated for a group, which is tried again with any of its pods.
+func (p *Plugin) groupOutdated(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo) (bool, error) {
+	var cycles []*cycle
+	pods := group.GetUnscheduledPods()
+	for _, pod := range pods {
+		if c := cycleOfPod(groupCycle, pod); c != nil {
+			cycles = append(cycles, c)
+		}
+	}
+	if len(cycles) == 0 {
+		return false, nil
+	}
+	return p.outdated(ctx, pods[0], cycles...)
+}
+
 // cycleOfPod is the cycle state of a pod in the last attempt of its group, nil if the pod was not tried.
 func cycleOfPod(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
 	if m := group.Member(pod); m != nil {
@@ -223,6 +243,11 @@ func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycl
 	}
 	open := false
 	for _, gang := range gangs {
+		if outdated, err := p.groupOutdated(ctx, gang.Cycle, gang.Group); err != nil {
+			return nil, failed(klog.FromContext(ctx), err)
+		} else if outdated {
+			return nil, unresolvable(klog.FromContext(ctx), outdatedReason)
+		}
 		p.explainGroup(ctx, gang.Cycle, gang.Group, gang.Cycle.Outlook())
 		open = open || gang.Cycle.Undecided()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/model"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
@@ -31,6 +32,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	c, err := cycleOf(state)
 	if err != nil {
 		return nil, failed(logger, err)
+	}
+	if outdated, err := p.outdated(ctx, pod, c); err != nil {
+		return nil, failed(logger, err)
+	} else if outdated {
+		return nil, unresolvable(logger, outdatedReason)
 	}
 	if p.waitsForVictims(ctx, c, pod, statuses) {
 		return nil, unresolvable(logger, preempt.Waits)
@@ -52,6 +58,25 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 
 // undecidedReason is the status message if it is unknown whether a pod fits.
 const undecidedReason = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
+
+// outdatedReason is the status message if a pod was refused devices that had come free.
+const outdatedReason = "devices came free meanwhile, and the pod is tried again"
+
+// outdated reports whether devices came free that a pod, or others of its group, were refused. Then they are tried again: the
+// queue may have had the event before this attempt began, when the plugin did not know of it.
+func (p *Plugin) outdated(ctx context.Context, pod *corev1.Pod, cycles ...*cycle) (bool, error) {
+	var views []*model.View
+	for _, c := range cycles {
+		if c.view != nil && len(c.refusals.List()) > 0 {
+			views = append(views, c.view)
+		}
+	}
+	freed, err := p.model.FreedSince(views...)
+	if freed {
+		p.activate(klog.FromContext(ctx), pod)
+	}
+	return freed, err
+}
 
 // waitsForVictims reports whether a pod that evicted others only has to wait: its nominated node has the
 // devices once those of its victims are freed. Filter cannot see that, as the claims of victims stay

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -70,6 +71,13 @@ func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
 		return nil
 	}
 	return p.handle.NominatedPodsForNode(node)
+}
+
+// activate has a pod tried again, after its backoff if it is being tried now. Without a queue, nobody tries pods again.
+func (p *Plugin) activate(logger klog.Logger, pod *corev1.Pod) {
+	if p.queueExists() {
+		p.handle.Activate(logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	}
 }
 
 // snapshotModified reports whether the scheduler's snapshot is being modified for a what-if. It finds out by

@@ -245,6 +245,49 @@ func (m *Model) observeChanged() error {
 	return errors.Join(failed...)
 }
 
+// FreedSince reports whether a claim that held devices in one of the views, according to the API server, holds others or
+// none now. Events of claims may come to the model later than to the scheduling queue. So a View may be older than what the
+// queue knows, which then does not try the pod again. FreedSince lists all claims of the manager, which is not behind the
+// queue. What the model takes to be in use changes with the next observation.
+func (m *Model) FreedSince(views ...*View) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(views) == 0 || !m.changes.complete() {
+		return false, nil // without events, Observe has asked the manager itself
+	}
+	if slices.ContainsFunc(views, func(v *View) bool { return v.freed != m.freed }) {
+		return true, nil
+	}
+	list, err := m.dra.ResourceClaims().List()
+	if err != nil {
+		return false, fmt.Errorf("list resource claims: %w", err)
+	}
+	m.round++
+	m.listedCount = 0
+	freed := false
+	for _, claim := range list {
+		known := m.claims[keyOf(claim)]
+		if known == nil {
+			continue
+		}
+		m.markListed(known)
+		if !known.inFlight && !known.holds(claim) {
+			m.checkAgain(keyOf(claim), change{version: versionOf(claim)})
+			freed = true
+		}
+	}
+	if m.listedCount == len(m.claims) {
+		return freed, nil
+	}
+	for at, known := range m.claims {
+		if known.round != m.round && !known.inFlight {
+			m.checkAgain(at, change{version: versionOf(known.source), deleted: true})
+			freed = true
+		}
+	}
+	return freed, nil
+}
+
 // observeChange observes one claim. It reports whether the manager's claim is as new as the event.
 func (m *Model) observeChange(at key, change change) (bool, error) {
 	claim, err := m.dra.ResourceClaims().Get(at.namespace, at.name)

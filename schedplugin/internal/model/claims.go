@@ -78,6 +78,11 @@ func (e *entry) upToDate(claim *resourceapi.ResourceClaim) bool {
 		sameResults(e.inLedger.Status.Allocation, claim.Status.Allocation)
 }
 
+// holds reports whether a claim, according to the API server, has the devices of the entry.
+func (e *entry) holds(claim *resourceapi.ResourceClaim) bool {
+	return e.upToDate(claim) || claim.Status.Allocation != nil && holdsSame(e.inLedger, claim)
+}
+
 // sameResults reports whether two allocations share one list of results. It does not compare the contents.
 func sameResults(a, b *resourceapi.AllocationResult) bool {
 	if a == nil || b == nil || len(a.Devices.Results) != len(b.Devices.Results) {
@@ -135,6 +140,9 @@ func (m *Model) forget(at key) error {
 	}
 	delete(m.claims, at)
 	m.heldHash -= known.heldHash
+	if !known.inFlight {
+		m.freed++
+	}
 	m.unindexConsumers(known)
 	known.source = nil
 	return errors.Join(m.removeFromPartials(known), m.ledger.Forget(known.inLedger))

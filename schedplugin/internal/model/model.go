@@ -28,6 +28,8 @@ type Model struct {
 	claims map[key]*entry
 	// heldHash is the sum of the entries' hashes.
 	heldHash uint64
+	// freed counts the entries of the API server's allocations that were removed, or hold something else since.
+	freed uint64
 	// round counts the lists of all claims. An entry of an earlier round belongs to a claim that no longer
 	// exists.
 	round uint64
@@ -78,6 +80,7 @@ type View struct {
 	HeldHash uint64
 	ledger   *pools.Ledger
 	model    *Model
+	freed    uint64
 }
 
 // PoolsOf lists the pools that a node reaches. It is empty if a node selector cannot be evaluated.
@@ -131,7 +134,7 @@ func (m *Model) Observe() (*View, error) {
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
-	return &View{State: m.ledger.State(), Claims: len(m.claims), HeldHash: m.heldHash, ledger: m.ledger.Branch(), model: m}, nil
+	return &View{State: m.ledger.State(), Claims: len(m.claims), HeldHash: m.heldHash, ledger: m.ledger.Branch(), model: m, freed: m.freed}, nil
 }
 
 // observeSlices updates the index of devices. The manager of a simulator returns the same list while nothing changes.

@@ -1,0 +1,107 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// followed is a model that has seen all claims of a cluster once, and gets no events by itself.
+func followed(t *testing.T, c *cluster) (*Model, *View) {
+	t.Helper()
+	m := New(c, pools.Gates{})
+	if err := m.FollowEvents(informer{cluster: c}); err != nil {
+		t.Fatal(err)
+	}
+	view, err := m.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, view
+}
+
+// Devices that came free are noticed without an event, and only these. The next observation has them.
+func TestFreedSince(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*cluster)
+		want   bool
+	}{
+		"nothing":                     {func(*cluster) {}, false},
+		"another object":              {func(c *cluster) { c.put("a", "a", "0") }, false},
+		"deallocated":                 {func(c *cluster) { c.put("a", "a", "") }, true},
+		"another device":              {func(c *cluster) { c.put("a", "a", "3") }, true},
+		"deleted":                     {func(c *cluster) { delete(c.claims, "a") }, true},
+		"made anew":                   {func(c *cluster) { c.put("a", "again", "") }, true},
+		"made anew with the device":   {func(c *cluster) { c.put("a", "again", "0") }, true},
+		"a new one has a device":      {func(c *cluster) { c.put("new", "new", "3") }, false},
+		"one that had none is gone":   {func(c *cluster) { delete(c.claims, "idle") }, false},
+		"it ceases to be in flight":   {func(c *cluster) { delete(c.pending, "flying") }, false},
+		"deleted while it was flying": {func(c *cluster) { delete(c.pending, "flying"); delete(c.claims, "flying") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster()
+			c.put("a", "a", "0")
+			c.put("b", "b", "1")
+			c.put("idle", "idle", "")
+			c.put("flying", "flying", "")
+			c.pending["flying"] = allocation("2")
+			m, view := followed(t, c)
+			test.change(c)
+			if freed, err := m.FreedSince(view); freed != test.want || err != nil {
+				t.Errorf("freed %t, error %v, want %t", freed, err, test.want)
+			}
+			if got, want := inUse(t, m), c.expected(); test.want && !slices.Equal(got, want) {
+				t.Errorf("the next observation has %v in use, want %v", got, want)
+			}
+			if now, err := m.Observe(); err != nil {
+				t.Error(err)
+			} else if freed, err := m.FreedSince(now); freed || err != nil {
+				t.Errorf("freed since the last observation: %t, error %v", freed, err)
+			}
+		})
+	}
+}
+
+// What another observation has seen came free since an older view, and not since a later one.
+func TestFreedSinceOlderView(t *testing.T) {
+	c := newCluster()
+	c.put("a", "a", "0")
+	m, old := followed(t, c)
+	m.Changed(c.put("a", "a", ""), false)
+	later, err := m.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		views []*View
+		want  bool
+	}{{[]*View{old}, true}, {[]*View{later}, false}, {[]*View{later, old}, true}, {nil, false}} {
+		if freed, err := m.FreedSince(test.views...); freed != test.want || err != nil {
+			t.Errorf("%d views: freed %t, error %v, want %t", len(test.views), freed, err, test.want)
+		}
+	}
+}
+
+// Without events, each observation asks the manager. A list that fails is an error.
+func TestFreedSinceWithoutEvents(t *testing.T) {
+	c := newCluster()
+	c.put("a", "a", "0")
+	m := New(c, pools.Gates{})
+	view, err := m.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.put("a", "a", "")
+	if freed, err := m.FreedSince(view); freed || err != nil {
+		t.Errorf("without events: freed %t, error %v", freed, err)
+	}
+	m, view = followed(t, c)
+	c.failing = c.listed + 1
+	if _, err := m.FreedSince(view); err == nil {
+		t.Error("the list failed, and there is no error")
+	}
+}
