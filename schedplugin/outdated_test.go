@@ -113,6 +113,26 @@ func TestRefusedDevicesCameFree(t *testing.T) {
 	}
 }
 
+// In a busy cluster, devices may come free during each attempt. Every other attempt does what it would do without.
+func TestDevicesComeFreeAllTheTime(t *testing.T) {
+	objects := []runtime.Object{node("a"), gpuClass(), gpus("a", 9), gpuClaim("wanted", 9)}
+	for i := range 9 {
+		objects = append(objects, held(gpuClaim(fmt.Sprint("holder-", i), 1), "a", fmt.Sprint("gpu-", i)))
+	}
+	w := newWorld(t, setting{objects: objects})
+	for i, want := range []string{outdatedReason, "", outdatedReason, ""} {
+		a := w.attempt(podWith("p", "wanted"))
+		expect(t, a.preFilter(), fwk.Success, "")
+		if status := a.filter(0); status.IsSuccess() {
+			t.Fatal("devices are in use, and the node suits")
+		}
+		w.deallocate(fmt.Sprint("holder-", i))
+		if _, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil); status.Message() != want || len(w.activated) != i+1 {
+			t.Errorf("attempt %d: %v, tried again %d times", i, status, len(w.activated))
+		}
+	}
+}
+
 // The pods of a group are tried again together.
 func TestDevicesRefusedToAGroupCameFree(t *testing.T) {
 	w, pods := gangOf(t, []string{"one", "two"}, node("a"), gpus("a", 2), held(gpuClaim("holder", 1), "a", "gpu-0"), gpuClaim("one", 1), gpuClaim("two", 1))

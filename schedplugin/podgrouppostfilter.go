@@ -143,19 +143,14 @@ func (p *Plugin) explainGroup(ctx context.Context, groupCycle *podgroup.Cycle, g
 	}
 }
 
-// groupOutdated is outdated for a group, which is tried again with any of its pods.
+// groupOutdated is outdated for the pods of a group.
 func (p *Plugin) groupOutdated(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo) (bool, error) {
-	var cycles []*cycle
 	pods := group.GetUnscheduledPods()
-	for _, pod := range pods {
-		if c := cycleOfPod(groupCycle, pod); c != nil {
-			cycles = append(cycles, c)
-		}
+	cycles := make([]*cycle, len(pods))
+	for i, pod := range pods {
+		cycles[i] = cycleOfPod(groupCycle, pod)
 	}
-	if len(cycles) == 0 {
-		return false, nil
-	}
-	return p.outdated(ctx, pods[0], cycles...)
+	return p.outdated(ctx, pods, cycles)
 }
 
 // cycleOfPod is the cycle state of a pod in the last attempt of its group, nil if the pod was not tried.

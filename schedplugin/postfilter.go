@@ -22,8 +22,9 @@ import (
 // PostFilter deallocates one claim that only this pod uses, and that is allocated where the pod cannot run.
 // The pod is scheduled again when that is done. PostFilter nominates no node. If no node has the devices, an
 // Event says why. It returns UnschedulableAndUnresolvable, which keeps DefaultPreemption from evicting pods,
-// in two cases. The pod evicted others, and only waits for their devices. Or a search was given up, so that
-// it is unknown whether some node has the devices: then it deallocates nothing either.
+// in three cases. The pod evicted others, and only waits for their devices. Or devices came free that the attempt
+// took to be in use. Or a search was given up, so that it is unknown whether some node has the devices. In the last
+// two, it deallocates nothing either.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -33,7 +34,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if outdated, err := p.outdated(ctx, pod, c); err != nil {
+	if outdated, err := p.outdated(ctx, []*corev1.Pod{pod}, []*cycle{c}); err != nil {
 		return nil, failed(logger, err)
 	} else if outdated {
 		return nil, unresolvable(logger, outdatedReason)
@@ -62,20 +63,24 @@ const undecidedReason = "not decided: nothing is preempted while it is not known
 // outdatedReason is the status message if a pod was refused devices that had come free.
 const outdatedReason = "devices came free meanwhile, and the pod is tried again"
 
-// outdated reports whether devices came free that a pod, or others of its group, were refused. Then they are tried again: the
-// queue may have had the event before this attempt began, when the plugin did not know of it.
-func (p *Plugin) outdated(ctx context.Context, pod *corev1.Pod, cycles ...*cycle) (bool, error) {
+// outdated reports whether nothing is to be done for pods as devices came free that one of them was refused. Then they are
+// tried again: the queue may have had the event before this attempt began, when the plugin did not know of it. If devices
+// came free during the attempt before, too, the pods are tried again, and all is done that helps them now. The pods are
+// those of a group, or one, and cycles has their states, nil for those that were not tried.
+func (p *Plugin) outdated(ctx context.Context, pods []*corev1.Pod, cycles []*cycle) (bool, error) {
 	var views []*model.View
-	for _, c := range cycles {
-		if c.view != nil && len(c.refusals.List()) > 0 {
-			views = append(views, c.view)
+	var refused *corev1.Pod
+	for i, c := range cycles {
+		if c != nil && c.view != nil && len(c.refusals.List()) > 0 {
+			views, refused = append(views, c.view), pods[i]
 		}
 	}
 	freed, err := p.model.FreedSince(views...)
-	if freed {
-		p.activate(klog.FromContext(ctx), pod)
+	if !freed || err != nil {
+		return false, err
 	}
-	return freed, err
+	p.activate(klog.FromContext(ctx), refused)
+	return p.endings.Postpone(refused.UID), nil
 }
 
 // waitsForVictims reports whether a pod that evicted others only has to wait: its nominated node has the
