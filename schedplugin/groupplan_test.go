@@ -205,7 +205,7 @@ func groupPlans(t *testing.T) int {
 	return int(total)
 }
 
-// saidOfGroup waits until an Event and the condition of the group say something.
+// saidOfGroup waits until an Event and the condition of the group have said something.
 func (r *rig) saidOfGroup(want string) {
 	r.t.Helper()
 	eventually(r.t, func() error {
@@ -213,11 +213,10 @@ func (r *rig) saidOfGroup(want string) {
 		if err != nil {
 			return err
 		}
-		group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		said := slices.ContainsFunc(group.Status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, want) })
+		r.mu.Lock()
+		patches := slices.Clone(r.patches)
+		r.mu.Unlock()
+		said := slices.ContainsFunc(patches, func(patch string) bool { return strings.Contains(patch, want) })
 		var notes []string
 		for i := range events.Items {
 			if e := &events.Items[i]; e.Regarding.Kind == "PodGroup" && strings.Contains(e.Note, want) && said {
@@ -226,7 +225,7 @@ func (r *rig) saidOfGroup(want string) {
 				notes = append(notes, e.Note)
 			}
 		}
-		return fmt.Errorf("no Event and condition say %q: %q, %+v", want, notes, group.Status.Conditions)
+		return fmt.Errorf("no Event and condition say %q: %q, %q", want, notes, patches)
 	})
 }
 

@@ -41,11 +41,6 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if group.GetType() == fwk.CompositePodGroupKeyType {
 		return p.postFilterComposite(ctx, state, group, schedule)
 	}
-	if outdated, err := p.groupOutdated(ctx, groupCycle, group); err != nil {
-		return nil, failed(logger, err)
-	} else if outdated {
-		return nil, unresolvable(logger, outdatedReason)
-	}
 	if nominated := p.groups.Await(ctx, groupCycle, group.GetUnscheduledPods()); nominated != nil {
 		logger.V(5).Info("The group waits for the devices of pods that were preempted")
 		// Success ends PostFilter: no other plugin evicts pods.
@@ -143,16 +138,6 @@ func (p *Plugin) explainGroup(ctx context.Context, groupCycle *podgroup.Cycle, g
 	}
 }
 
-// groupOutdated is outdated for the pods of a group.
-func (p *Plugin) groupOutdated(ctx context.Context, groupCycle *podgroup.Cycle, group fwk.PodGroupInfo) (bool, error) {
-	pods := group.GetUnscheduledPods()
-	cycles := make([]*cycle, len(pods))
-	for i, pod := range pods {
-		cycles[i] = cycleOfPod(groupCycle, pod)
-	}
-	return p.outdated(ctx, pods, cycles)
-}
-
 // cycleOfPod is the cycle state of a pod in the last attempt of its group, nil if the pod was not tried.
 func cycleOfPod(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
 	if m := group.Member(pod); m != nil {
@@ -238,11 +223,6 @@ func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycl
 	}
 	open := false
 	for _, gang := range gangs {
-		if outdated, err := p.groupOutdated(ctx, gang.Cycle, gang.Group); err != nil {
-			return nil, failed(klog.FromContext(ctx), err)
-		} else if outdated {
-			return nil, unresolvable(klog.FromContext(ctx), outdatedReason)
-		}
 		p.explainGroup(ctx, gang.Cycle, gang.Group, gang.Cycle.Outlook())
 		open = open || gang.Cycle.Undecided()
 	}

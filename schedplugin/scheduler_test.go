@@ -60,6 +60,8 @@ type rig struct {
 	attempts map[string]int
 	// written counts Events by reason.
 	written map[string]int
+	// patches are those of the status of PodGroups. A later one may follow at once.
+	patches []string
 	handle  fwk.Handle
 	// ended gets pods that are deleted, if anybody wants to know.
 	ended chan *corev1.Pod
@@ -102,6 +104,7 @@ func newSchedulerWith(t testing.TB, profiles string, client *fake.Clientset, plu
 	r.client.PrependReactor("delete", "pods", r.terminate)
 	r.client.PrependReactor("create", "events", r.count)
 	r.client.PrependReactor("patch", "events", r.count)
+	r.client.PrependReactor("patch", "podgroups", r.keep)
 	factory := scheduler.NewInformerFactory(r.client, 0, nil)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
@@ -181,6 +184,13 @@ func (r *rig) count(action clienttesting.Action) (bool, runtime.Object, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.written[reason]++
+	return false, nil, nil
+}
+
+func (r *rig) keep(action clienttesting.Action) (bool, runtime.Object, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.patches = append(r.patches, string(action.(clienttesting.PatchAction).GetPatch()))
 	return false, nil, nil
 }
 
