@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // deaf is a handle of which the plugin gets no event of claims. It stands for one that gets them late: the queue has a
@@ -130,27 +129,6 @@ func TestDevicesComeFreeAllTheTime(t *testing.T) {
 		if _, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil); status.Message() != want || len(w.activated) != i+1 {
 			t.Errorf("attempt %d: %v, tried again %d times", i, status, len(w.activated))
 		}
-	}
-}
-
-// The pods of a group are tried again together.
-func TestDevicesRefusedToAGroupCameFree(t *testing.T) {
-	w, pods := gangOf(t, []string{"one", "two"}, node("a"), gpus("a", 2), held(gpuClaim("holder", 1), "a", "gpu-0"), gpuClaim("one", 1), gpuClaim("two", 1))
-	cycle := framework.NewCycleState()
-	first, _ := together(w, cycle, pods[0])
-	if placed, status := first.reserve(); placed != "a" {
-		t.Fatal(status)
-	}
-	second, _ := together(w, cycle, pods[1])
-	if placed, _ := second.reserve(); placed != "" {
-		t.Fatal("the device is in use, and the node suits")
-	}
-	w.plugin.Unreserve(w.ctx, first.state, first.pod, "a")
-	w.deallocate("holder")
-	_, status := w.giveUp(cycle, pods)
-	expect(t, status, fwk.UnschedulableAndUnresolvable, outdatedReason)
-	if len(w.activated) != 1 {
-		t.Errorf("pods %q are tried again, want one of the group", w.activated)
 	}
 }
 

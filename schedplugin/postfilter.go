@@ -15,7 +15,6 @@ import (
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
-	"github.com/dray-project/dray/schedplugin/internal/model"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
@@ -34,7 +33,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if outdated, err := p.outdated(ctx, []*corev1.Pod{pod}, []*cycle{c}); err != nil {
+	if outdated, err := p.outdated(ctx, c, pod); err != nil {
 		return nil, failed(logger, err)
 	} else if outdated {
 		return nil, unresolvable(logger, outdatedReason)
@@ -63,24 +62,20 @@ const undecidedReason = "not decided: nothing is preempted while it is not known
 // outdatedReason is the status message if a pod was refused devices that had come free.
 const outdatedReason = "devices came free meanwhile, and the pod is tried again"
 
-// outdated reports whether nothing is to be done for pods as devices came free that one of them was refused. Then they are
-// tried again: the queue may have had the event before this attempt began, when the plugin did not know of it. If devices
-// came free during the attempt before, too, the pods are tried again, and all is done that helps them now. The pods are
-// those of a group, or one, and cycles has their states, nil for those that were not tried.
-func (p *Plugin) outdated(ctx context.Context, pods []*corev1.Pod, cycles []*cycle) (bool, error) {
-	var views []*model.View
-	var refused *corev1.Pod
-	for i, c := range cycles {
-		if c != nil && c.view != nil && len(c.refusals.List()) > 0 {
-			views, refused = append(views, c.view), pods[i]
-		}
+// outdated reports whether nothing is to be done for a pod as devices came free that it was refused. Then it is tried again:
+// the queue may have had the event before this attempt began, when the plugin did not know of it. If devices came free
+// during the attempt before, too, it is tried again, and all is done that helps it now. Groups need nothing of this: the
+// queue tries them again whatever happens.
+func (p *Plugin) outdated(ctx context.Context, c *cycle, pod *corev1.Pod) (bool, error) {
+	if c.view == nil || len(c.refusals.List()) == 0 {
+		return false, nil
 	}
-	freed, err := p.model.FreedSince(views...)
+	freed, err := p.model.FreedSince(c.view)
 	if !freed || err != nil {
 		return false, err
 	}
-	p.activate(klog.FromContext(ctx), refused)
-	return p.endings.Postpone(refused.UID), nil
+	p.activate(klog.FromContext(ctx), pod)
+	return p.endings.Postpone(pod.UID), nil
 }
 
 // waitsForVictims reports whether a pod that evicted others only has to wait: its nominated node has the

@@ -245,17 +245,16 @@ func (m *Model) observeChanged() error {
 	return errors.Join(failed...)
 }
 
-// FreedSince reports whether a claim that held devices in one of the views, according to the API server, holds others or
-// none now. Events of claims may come to the model later than to the scheduling queue. So a View may be older than what the
+// FreedSince reports whether a claim that held devices in a view, according to the API server, holds others or none now. Events of claims may come to the model later than to the scheduling queue. So a View may be older than what the
 // queue knows, which then does not try the pod again. FreedSince lists all claims of the manager, which is not behind the
 // queue. What the model takes to be in use changes with the next observation.
-func (m *Model) FreedSince(views ...*View) (bool, error) {
+func (m *Model) FreedSince(view *View) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(views) == 0 || !m.changes.complete() {
+	if !m.changes.complete() {
 		return false, nil // without events, Observe has asked the manager itself
 	}
-	if slices.ContainsFunc(views, func(v *View) bool { return v.freed != m.freed }) {
+	if view.freed != m.freed {
 		return true, nil
 	}
 	list, err := m.dra.ResourceClaims().List()

@@ -76,12 +76,9 @@ func TestFreedSinceOlderView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
-		views []*View
-		want  bool
-	}{{[]*View{old}, true}, {[]*View{later}, false}, {[]*View{later, old}, true}, {nil, false}} {
-		if freed, err := m.FreedSince(test.views...); freed != test.want || err != nil {
-			t.Errorf("%d views: freed %t, error %v, want %t", len(test.views), freed, err, test.want)
+	for view, want := range map[*View]bool{old: true, later: false} {
+		if freed, err := m.FreedSince(view); freed != want || err != nil {
+			t.Errorf("freed %t, error %v, want %t", freed, err, want)
 		}
 	}
 }
