@@ -110,7 +110,7 @@ func TestRetry(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			handle, start := &activating{}, time.Now()
 			scheduler, end := context.WithCancel(t.Context())
-			p := &Plugin{handle: handle, stopped: scheduler.Err}
+			p := &Plugin{handle: handle, stopped: scheduler.Err, queueExists: func() bool { return true }}
 			p.retry(t.Context(), podWith("p"), undecided)
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
