@@ -80,7 +80,7 @@ func (e *entry) upToDate(claim *resourceapi.ResourceClaim) bool {
 
 // holds reports whether a claim, according to the API server, has the devices of the entry.
 func (e *entry) holds(claim *resourceapi.ResourceClaim) bool {
-	return e.upToDate(claim) || claim.Status.Allocation != nil && holdsSame(e.inLedger, claim)
+	return claim.Status.Allocation != nil && holdsSame(e.inLedger, claim)
 }
 
 // sameResults reports whether two allocations share one list of results. It does not compare the contents.

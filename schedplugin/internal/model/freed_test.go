@@ -83,6 +83,23 @@ func TestFreedSinceOlderView(t *testing.T) {
 	}
 }
 
+// A claim that ceases to be in flight frees nothing that the API server knew of. Pods of a group have their claims in flight
+// while the group is tried.
+func TestFreedSinceInFlight(t *testing.T) {
+	c := newCluster()
+	flying := c.put("flying", "flying", "")
+	c.pending["flying"] = allocation("2")
+	m, view := followed(t, c)
+	delete(c.pending, "flying")
+	m.Changed(flying, false)
+	if got := inUse(t, m); len(got) > 0 {
+		t.Fatalf("%v in use", got)
+	}
+	if freed, err := m.FreedSince(view); freed || err != nil {
+		t.Errorf("freed %t, error %v", freed, err)
+	}
+}
+
 // Without events, each observation asks the manager. A list that fails is an error.
 func TestFreedSinceWithoutEvents(t *testing.T) {
 	c := newCluster()
