@@ -21,9 +21,8 @@ import (
 // PostFilter deallocates one claim that only this pod uses, and that is allocated where the pod cannot run.
 // The pod is scheduled again when that is done. PostFilter nominates no node. If no node has the devices, an
 // Event says why. It returns UnschedulableAndUnresolvable, which keeps DefaultPreemption from evicting pods,
-// in three cases. The pod evicted others, and only waits for their devices. Or devices came free that the attempt
-// took to be in use. Or a search was given up, so that it is unknown whether some node has the devices. In the last
-// two, it deallocates nothing either.
+// in two cases. The pod evicted others, and only waits for their devices. Or a search was given up, so that
+// it is unknown whether some node has the devices: then it deallocates nothing either.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -33,10 +32,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if outdated, err := p.outdated(ctx, c, pod); err != nil {
+	if err := p.tryAgainIfFreed(ctx, c, pod); err != nil {
 		return nil, failed(logger, err)
-	} else if outdated {
-		return nil, unresolvable(logger, outdatedReason)
 	}
 	if p.waitsForVictims(ctx, c, pod, statuses) {
 		return nil, unresolvable(logger, preempt.Waits)
@@ -59,23 +56,18 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // undecidedReason is the status message if it is unknown whether a pod fits.
 const undecidedReason = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
 
-// outdatedReason is the status message if a pod was refused devices that had come free.
-const outdatedReason = "devices came free meanwhile, and the pod is tried again"
-
-// outdated reports whether nothing is to be done for a pod as devices came free that it was refused. Then it is tried again:
-// the queue may have had the event before this attempt began, when the plugin did not know of it. If devices came free
-// during the attempt before, too, it is tried again, and all is done that helps it now. Groups need nothing of this: the
-// queue tries them again whatever happens.
-func (p *Plugin) outdated(ctx context.Context, c *cycle, pod *corev1.Pod) (bool, error) {
+// tryAgainIfFreed has a pod tried again if devices came free that it was refused. If that was during the attempt, the queue
+// does so anyway. But it may have had the event before, when the plugin did not know of it, and then nobody else does. Groups
+// need nothing of this: the queue tries them again whatever happens.
+func (p *Plugin) tryAgainIfFreed(ctx context.Context, c *cycle, pod *corev1.Pod) error {
 	if c.view == nil || len(c.refusals.List()) == 0 {
-		return false, nil
+		return nil
 	}
 	freed, err := p.model.FreedSince(c.view)
-	if !freed || err != nil {
-		return false, err
+	if freed {
+		p.activate(klog.FromContext(ctx), pod)
 	}
-	p.activate(klog.FromContext(ctx), pod)
-	return p.endings.Postpone(pod.UID), nil
+	return err
 }
 
 // waitsForVictims reports whether a pod that evicted others only has to wait: its nominated node has the

@@ -33,8 +33,6 @@ type Ending struct {
 	NodeResourceShort bool
 	// Undecided counts the consecutive attempts with a search that was given up, and that decided the result.
 	Undecided int
-	// Postponed: the attempt decided nothing, see Postpone.
-	Postponed bool
 }
 
 // unknownEnding stands for a pod that is not known: all may help. DeviceUseHelps is not set, as PodsHelpedByUse lists known pods only.
@@ -95,20 +93,6 @@ func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 		a.helpedByUse[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	}
 	return last
-}
-
-// Postpone records that a pod is tried once more before anything is done for it, such as evicting others. It returns false
-// if that was so for the last attempt, too: in a busy cluster, there may be a reason each time.
-func (a *Endings) Postpone(pod types.UID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	last, _ := a.Of(pod)
-	if last.Postponed {
-		return false
-	}
-	last.Postponed = true
-	a.last.Add(pod, last)
-	return true
 }
 
 // PodsHelpedByUse lists the pods with DeviceUseHelps. It drops those for which waits is false.

@@ -65,24 +65,3 @@ func TestSummaryOfWhatIsNotDecided(t *testing.T) {
 		}
 	}
 }
-
-// A pod is postponed once, until an attempt of it ends. That says nothing of what may help it.
-func TestPostpone(t *testing.T) {
-	endings := NewEndings()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
-	for i, want := range []bool{true, false, false} {
-		if got := endings.Postpone(pod.UID); got != want {
-			t.Errorf("time %d: postponed %t", i, got)
-		}
-	}
-	if last, known := endings.Of(pod.UID); !known || !last.DevicesSetAside || !last.SliceRemovalHelps {
-		t.Errorf("after that %+v, known %t; all may help", last, known)
-	}
-	endings.End(pod, Attempt{Refusals: []*Refusal{{Reason: SetAside}}})
-	if !endings.Postpone(pod.UID) {
-		t.Error("after another attempt, it is not postponed")
-	}
-	if last, _ := endings.Of(pod.UID); !last.DevicesSetAside || last.SliceRemovalHelps {
-		t.Errorf("after that %+v, want that of the attempt", last)
-	}
-}
