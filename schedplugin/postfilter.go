@@ -32,7 +32,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if err := p.tryAgainIfFreed(ctx, c, pod); err != nil {
+	if err := p.activateIfFreed(ctx, c, pod); err != nil {
 		return nil, failed(logger, err)
 	}
 	if p.waitsForVictims(ctx, c, pod, statuses) {
@@ -56,10 +56,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // undecidedReason is the status message if it is unknown whether a pod fits.
 const undecidedReason = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
 
-// tryAgainIfFreed has a pod tried again if devices came free that it was refused. If that was during the attempt, the queue
+// activateIfFreed has a pod tried again if devices came free that it was refused. If that was during the attempt, the queue
 // does so anyway. But it may have had the event before, when the plugin did not know of it, and then nobody else does. Groups
 // need nothing of this: the queue tries them again whatever happens.
-func (p *Plugin) tryAgainIfFreed(ctx context.Context, c *cycle, pod *corev1.Pod) error {
+func (p *Plugin) activateIfFreed(ctx context.Context, c *cycle, pod *corev1.Pod) error {
 	if c.view == nil || len(c.refusals.List()) == 0 {
 		return nil
 	}
