@@ -104,7 +104,7 @@ func newSchedulerWith(t testing.TB, profiles string, client *fake.Clientset, plu
 	r.client.PrependReactor("delete", "pods", r.terminate)
 	r.client.PrependReactor("create", "events", r.count)
 	r.client.PrependReactor("patch", "events", r.count)
-	r.client.PrependReactor("patch", "podgroups", r.keep)
+	r.client.PrependReactor("patch", "podgroups", r.keepPatch)
 	factory := scheduler.NewInformerFactory(r.client, 0, nil)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
@@ -187,7 +187,8 @@ func (r *rig) count(action clienttesting.Action) (bool, runtime.Object, error) {
 	return false, nil, nil
 }
 
-func (r *rig) keep(action clienttesting.Action) (bool, runtime.Object, error) {
+// keepPatch has what was written of a group, though it is written over at once.
+func (r *rig) keepPatch(action clienttesting.Action) (bool, runtime.Object, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.patches = append(r.patches, string(action.(clienttesting.PatchAction).GetPatch()))

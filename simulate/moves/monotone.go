@@ -63,7 +63,7 @@ func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind,
 	if err := f.evictAll(node); err != nil {
 		return false, err
 	}
-	// Elsewhere, pods may take what this one needs, or leave it.
+	// Pods on other nodes may take the devices that pods get here, and which they take depends on the order.
 	if _, sure, err := take(ctx, f.scratch.State(), shape, node, 1); err != nil || !sure {
 		return false, err
 	}

@@ -245,9 +245,10 @@ func (m *Model) observeChanged() error {
 	return errors.Join(failed...)
 }
 
-// FreedSince reports whether a claim that held devices in a view, according to the API server, holds others or none now. Events of claims may come to the model later than to the scheduling queue. So a View may be older than what the
-// queue knows, which then does not try the pod again. FreedSince lists all claims of the manager, which is not behind the
-// queue. What the model takes to be in use changes with the next observation.
+// FreedSince reports whether a claim that held devices in a view, according to the API server, holds others or none now.
+// Events of claims may come to the model later than to the scheduling queue. So a View may be older than what the queue
+// knows, which then does not try the pod again. FreedSince lists all claims of the manager, which is not behind the queue.
+// What the model takes to be in use changes with the next observation.
 func (m *Model) FreedSince(view *View) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

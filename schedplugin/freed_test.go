@@ -155,3 +155,18 @@ func TestDeviceComesFreeBeforeAnAttempt(t *testing.T) {
 	close(g.open)
 	r.waitFor(time.Minute, "late")
 }
+
+// The queue tries a group again though nothing has happened, so that nothing has to be done for one that missed an event.
+func TestGroupsAreTriedAgainByTheQueue(t *testing.T) {
+	r, pods := gangRig(t, 3, append(parts("a"), roomy("a"))...)
+	r.run()
+	r.create(pods...)
+	r.waitForRejection("member-0")
+	tried := r.attemptsOf("member-0")
+	eventually(t, func() error {
+		if now := r.attemptsOf("member-0"); now < tried+10 {
+			return fmt.Errorf("the group was tried %d times, and %d times later", tried, now)
+		}
+		return nil
+	})
+}
