@@ -285,19 +285,21 @@ func (m *machine) mustAdmit(pod *corev1.Pod) kubelet.Answer {
 // drivers once a second.
 func (m *machine) mustRefuse(pod *corev1.Pod, device string, duration time.Duration) {
 	m.Helper()
-	m.until("the driver answers that another pod has "+device, func() bool {
+	answers := func() bool {
 		answer := m.admit(pod)
 		if answer.Error == "" {
 			m.Fatalf("another pod has %s, and a claim for it is answered %+v", device, answer)
 		}
 		return strings.Contains(answer.Error, device)
-	})
+	}
+	m.until("the driver answers that another pod has "+device, answers)
 	for deadline := time.Now().Add(duration); time.Now().Before(deadline); time.Sleep(time.Second) {
 		// Kubelet registers an agent anew that was started again, some time after it first calls it.
 		if answer := m.admit(pod); !strings.Contains(answer.Error, device) && !strings.Contains(answer.Error, driver+" is not registered") {
 			m.Fatalf("another pod has %s, and a claim for it is answered %+v", device, answer)
 		}
 	}
+	m.until("the driver still answers that another pod has "+device, answers)
 }
 
 // end ends a pod in kubelet and deletes it.
