@@ -4,7 +4,7 @@
 // Command report turns what the benchmarks of the scheduler left in a folder into a page in
 // Markdown, and the figures behind it in JSON.
 //
-//	go run ./perf/report <folder with results> <folder to write to>
+//	go run ./internal/dev/perf/report <folder with results> <folder to write to>
 package main
 
 import (
