@@ -31,7 +31,7 @@ func ExampleSim_Evict() {
 	if err != nil {
 		panic(err)
 	}
-	sets, err := sim.State().Victims(ctx, shapes[0], simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1)
+	sets, _, err := sim.State().Victims(ctx, shapes[0], simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1)
 	if err != nil {
 		panic(err)
 	}

@@ -42,6 +42,7 @@ func TestMisuse(t *testing.T) {
 	ctx, on, first, spec := t.Context(), simulate.Real(nil), simulate.FirstFit, simulate.TemplateSpec{Node: nodeNamed("new")}
 	slices, daemons := spec, spec
 	slices.Slices, daemons.Daemon = []*resourceapi.ResourceSlice{nil}, []*corev1.Pod{nil}
+	_, _, victims := state.Victims(ctx, nil, on, nil, 1)
 	for i, test := range []struct {
 		err  error
 		want string
@@ -53,7 +54,7 @@ func TestMisuse(t *testing.T) {
 		{second(state.FitsMany(ctx, nil, on)), noShape},
 		{second(state.Sim().PlaceMany(ctx, new(simulate.Shape), 1, on, first)), noShape},
 		{second(state.Sim().Gang(ctx, []simulate.Demand{{Count: 1}}, nil, on, first)), noShape},
-		{second(state.Victims(ctx, nil, on, nil, 1)), noShape},
+		{victims, noShape},
 		{state.Sim().Expect("a", nil), "node a: the template is nil"},
 		{state.Sim().Merge(nil), "the Sims do not come from the same State"},
 		{state.Sim().Remove("a", "a"), "node a is named twice"},

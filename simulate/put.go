@@ -245,34 +245,37 @@ const maxVictimSets = 4096
 
 // Victims returns the cheapest sets of pods whose removal lets a pod of a shape fit, up to n sets on different
 // real nodes. The order is by cost, then by node. A pod whose cost is infinite, negative or NaN is not removed.
-// Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node. A
-// node is left out if no set is known to suffice: that is no proof if an answer is undecided. Sim.Evict applies
-// a set. The error is the context's.
-func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
+// Devices of a claim that other pods use stay allocated. The number of sets tried is bounded for each node.
+// Sim.Evict applies a set.
+//
+// A node is left out if no set is known to suffice. It counts as undecided if there may be one all the same: an
+// answer is undecided, or many pods use the claims that the shape names. The error is the context's.
+func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) (sets []VictimSet, undecided int, err error) {
 	s = s.withReadSet()
 	c, err := s.world.NewCall(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if shape, err = shape.in(s.world); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var found []VictimSet
 	for _, part := range on.list() {
 		for i, rec := range s.data.realIn(part) {
 			v := &victims{state: s, call: &c, shape: shape, node: Node{index: i, name: rec.facts.Node.Name}, full: rec}
 			v.add(cost)
 			set, err := v.cheapest()
-			if err != nil {
-				return nil, err
-			}
-			if set != nil {
-				found = append(found, *set)
+			switch {
+			case err != nil:
+				return nil, 0, err
+			case set != nil:
+				sets = append(sets, *set)
+			case v.doubts:
+				undecided++
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b VictimSet) int { return cmp.Compare(a.Cost, b.Cost) })
-	return found[:min(len(found), max(0, n))], nil
+	slices.SortStableFunc(sets, func(a, b VictimSet) int { return cmp.Compare(a.Cost, b.Cost) })
+	return sets[:min(len(sets), max(0, n))], undecided, nil
 }
 
 // victims searches for the cheapest set on one node.
@@ -283,7 +286,7 @@ type victims struct {
 	node   Node
 	full   *nodeRecord // with all pods
 	pods   []victim    // cheapest first
-	doubts bool        // whether there may be a cheaper set than the one that is found
+	doubts bool        // whether there may be a cheaper set than the one that is found, or one if none is
 }
 
 type victim struct {

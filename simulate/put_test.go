@@ -311,7 +311,7 @@ func TestEvictVictims(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	three := shapeOf(t, state, gpuPods("three", 1))
-	sets, err := sim.State().Victims(t.Context(), three, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 2)
+	sets, _, err := sim.State().Victims(t.Context(), three, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 2)
 	if err != nil || len(sets) != 2 {
 		t.Fatal(sets, err)
 	}

@@ -59,7 +59,7 @@ func TestClaimForExtendedResourcesGoesWithItsPod(t *testing.T) {
 	if n := fit(t, state, waits, simulate.Real(nil)).Pods; n != 0 {
 		t.Fatalf("%d more fit beside the pod, want none", n)
 	}
-	sets, err := state.Victims(t.Context(), waits, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 2)
+	sets, _, err := state.Victims(t.Context(), waits, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 2)
 	if err != nil || len(sets) != 1 || !slices.Equal(sets[0].Pods, []*corev1.Pod{runs}) {
 		t.Errorf("victims are %v (%v), want the pod that runs", sets, err)
 	}

@@ -198,7 +198,7 @@ func TestUpdateReadsShapesAgain(t *testing.T) {
 	if _, err := next.Sim().Gang(t.Context(), []simulate.Demand{{Shape: shape, Count: 1}}, nil, simulate.Real(nil), simulate.FirstFit); err == nil {
 		t.Error("without the template: no error of Gang")
 	}
-	if _, err := next.Victims(t.Context(), shape, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1); err == nil {
+	if _, _, err := next.Victims(t.Context(), shape, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1); err == nil {
 		t.Error("without the template: no error of Victims")
 	}
 }
@@ -300,7 +300,7 @@ func TestExpectInFront(t *testing.T) {
 	if found := fit(t, sim.State(), shape, only); found.Pods != 0 {
 		t.Errorf("%d pods fit, want none", found.Pods)
 	}
-	sets, err := sim.State().Victims(t.Context(), shape, only, func(*corev1.Pod) float64 { return 1 }, 1)
+	sets, _, err := sim.State().Victims(t.Context(), shape, only, func(*corev1.Pod) float64 { return 1 }, 1)
 	if err != nil || len(sets) != 1 || len(sets[0].Pods) != 2 {
 		t.Errorf("victims are %v, %v; want one set of two pods", sets, err)
 	}
@@ -310,7 +310,7 @@ func TestExpectInFront(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	sets, err = sim.State().Victims(t.Context(), shapeOf(t, state, gpuPods("three", 1)), only, func(*corev1.Pod) float64 { return 1 }, 1)
+	sets, _, err = sim.State().Victims(t.Context(), shapeOf(t, state, gpuPods("three", 1)), only, func(*corev1.Pod) float64 { return 1 }, 1)
 	if err != nil || len(sets) != 1 || len(sets[0].Pods) != 3 {
 		t.Errorf("with a tainted device the victims are %v, %v; want one set of three pods", sets, err)
 	}

@@ -49,7 +49,7 @@ func TestVictimsByBruteForce(t *testing.T) {
 			}
 		}
 		shape := shapeOf(t, state, gpuPods("three", 1))
-		sets, err := sim.State().Victims(t.Context(), shape, simulate.Real(nil), func(pod *corev1.Pod) float64 { return costOf[pod.Name] }, 3)
+		sets, _, err := sim.State().Victims(t.Context(), shape, simulate.Real(nil), func(pod *corev1.Pod) float64 { return costOf[pod.Name] }, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,10 +96,11 @@ func (g *game) victims(state *simulate.State, kind *corev1.Pod) {
 	if err != nil {
 		return // the class of an extended resource may have changed
 	}
-	sets, err := state.Victims(g.Context(), shapes[0], simulate.Real(nil), costOfName, math.MaxInt)
+	sets, undecided, err := state.Victims(g.Context(), shapes[0], simulate.Real(nil), costOfName, math.MaxInt)
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
+	open := 0
 	for _, node := range g.ref.nodes {
 		handle, err := state.Node(node.Name)
 		if err != nil {
@@ -110,6 +111,9 @@ func (g *game) victims(state *simulate.State, kind *corev1.Pod) {
 		switch {
 		case doubt:
 			g.seen["in doubt"]++
+			if at < 0 {
+				open++
+			}
 		case at < 0 && math.IsInf(least, 1):
 			g.seen["no set"]++
 		case at < 0 || sets[at].Cost != least || !sets[at].Least:
@@ -122,6 +126,9 @@ func (g *game) victims(state *simulate.State, kind *corev1.Pod) {
 				}
 			}
 		}
+	}
+	if undecided > open {
+		g.Fatalf("seed %d: %d nodes are undecided for %v, evicting leaves %d of those without a set in doubt", g.seed, undecided, kind.Spec.ResourceClaims, open)
 	}
 }
 
@@ -218,7 +225,7 @@ func TestVictimsOfNamedClaim(t *testing.T) {
 			}
 		}
 		state := sim.State()
-		sets, err := state.Victims(t.Context(), shapeOf(t, state, []*corev1.Pod{wanted}), simulate.Real(nil), func(pod *corev1.Pod) float64 { return costs[pod] }, 1)
+		sets, _, err := state.Victims(t.Context(), shapeOf(t, state, []*corev1.Pod{wanted}), simulate.Real(nil), func(pod *corev1.Pod) float64 { return costs[pod] }, 1)
 		if err != nil || len(sets) != 1 || sets[0].Cost != test.cost || !sets[0].Least {
 			t.Errorf("tainted %t: sets %v, want one that costs %v; %v", test.tainted, sets, test.cost, err)
 		}
@@ -249,9 +256,27 @@ func TestVictimsOfNamedClaimWithManyUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := sim.State()
-	sets, err := state.Victims(t.Context(), shapeOf(t, state, pods[users:]), simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1)
+	sets, _, err := state.Victims(t.Context(), shapeOf(t, state, pods[users:]), simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1)
 	if err != nil || len(sets) != 1 || sets[0].Cost != 1 || sets[0].Least {
 		t.Errorf("sets %v, %v; want one pod, and that it is not known to be the cheapest", sets, err)
+	}
+}
+
+// A node is undecided if the search ended there, and not if no evictions help.
+func TestVictimsUndecided(t *testing.T) {
+	simulate.RunUsual(t)
+	c := gpuCluster("a", "b")
+	c.Slices[1].Spec.Devices = c.Slices[1].Spec.Devices[:2] // another content
+	for _, test := range []struct {
+		budget          int64
+		template        string
+		sets, undecided int
+	}{{0, "one", 2, 0}, {0, "three", 1, 0}, {1, "one", 1, 1}} {
+		state := open(t, c, simulate.Options{Budget: test.budget})
+		sets, undecided, err := state.Victims(t.Context(), shapeOf(t, state, gpuPods(test.template, 1)), simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 3)
+		if err != nil || len(sets) != test.sets || undecided != test.undecided {
+			t.Errorf("budget %d, %s: sets on %d nodes, %d undecided, %v; want %d and %d", test.budget, test.template, len(sets), undecided, err, test.sets, test.undecided)
+		}
 	}
 }
 
@@ -267,7 +292,7 @@ func TestVictimsEndWithContext(t *testing.T) {
 	for range 2 { // all is remembered the second time
 		ctx, cancel := context.WithCancelCause(t.Context())
 		asked := 0
-		_, err := state.Victims(ctx, shape, simulate.Real(nil), func(*corev1.Pod) float64 {
+		_, _, err := state.Victims(ctx, shape, simulate.Real(nil), func(*corev1.Pod) float64 {
 			if asked++; asked == 8 {
 				cancel(why)
 			}
@@ -276,7 +301,7 @@ func TestVictimsEndWithContext(t *testing.T) {
 		if !errors.Is(err, why) {
 			t.Errorf("got %v, want %v", err, why)
 		}
-		if _, err := state.Victims(t.Context(), shape, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1); err != nil {
+		if _, _, err := state.Victims(t.Context(), shape, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 1); err != nil {
 			t.Error(err)
 		}
 	}

@@ -66,7 +66,7 @@ func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 		if runs {
 			victims = []*corev1.Pod{pod}
 		} else {
-			sets, err := f.state.Victims(ctx, shape, f.on, f.costOf, 1)
+			sets, _, err := f.state.Victims(ctx, shape, f.on, f.costOf, 1)
 			if err != nil {
 				return nil, err
 			}

@@ -361,7 +361,7 @@ func (c *chains) offersFor(ctx context.Context, kind int) (*offers, error) {
 
 // offersOn finds candidates on given nodes. Pods in moved are not evicted again.
 func (c *chains) offersOn(ctx context.Context, state *simulate.State, kind int, on simulate.Nodes, moved sets.Set[*corev1.Pod]) (*offers, error) {
-	list, err := state.Victims(ctx, c.kinds[kind], on, func(pod *corev1.Pod) float64 {
+	list, _, err := state.Victims(ctx, c.kinds[kind], on, func(pod *corev1.Pod) float64 {
 		i, found := c.index[pod]
 		if !found || moved.Has(pod) {
 			return math.Inf(1)

@@ -70,7 +70,7 @@ func baseline(t *testing.T, state *simulate.State, wanted []*corev1.Pod, nodes [
 		if err != nil {
 			t.Fatal(err)
 		}
-		sets, err := state.Victims(t.Context(), shapes[0], simulate.Real(nil), may, len(nodes))
+		sets, _, err := state.Victims(t.Context(), shapes[0], simulate.Real(nil), may, len(nodes))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -133,6 +133,11 @@ func TestFindMovesToTheNodeOfTheWanted(t *testing.T) {
 			l.clone().replay(0, plan, wanted, make(map[string]int))
 			slices.Reverse(nodes)
 		}
+		// The pods of a gang get devices together, so all of them fit as it is.
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Gang: true, Nodes: nodes})
+		if err != nil || !plan.Possible || len(plan.Steps) != 0 || len(plan.Places) != test.wanted || !plan.Exact() {
+			t.Errorf("%s, a gang: possible %t, %d steps, %d places, %v; want that it fits as it is", name, plan.Possible, len(plan.Steps), len(plan.Places), err)
+		}
 	}
 }
 

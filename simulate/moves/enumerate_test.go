@@ -51,7 +51,7 @@ func newEnumeration(t *testing.T, state *simulate.State, q *moves.Question, goal
 	switch {
 	case goal != nil:
 		e.value = func() int { return e.free(*goal) }
-	case len(q.Topologies) > 0:
+	case q.Gang || len(q.Topologies) > 0:
 		e.value = e.together
 	default:
 		e.value = func() int { return e.wanted(q.Wanted) }
@@ -284,6 +284,7 @@ func TestMixedLikeEnumeration(t *testing.T) {
 		case 1:
 			m.compareFree(t, seed, state, &q, moves.WholeDevices, seen)
 		default:
+			q.Gang = seed%2 == 0
 			m.compareFind(t, seed, state, &q, seen)
 		}
 		for _, kind := range m.kinds {
@@ -292,7 +293,7 @@ func TestMixedLikeEnumeration(t *testing.T) {
 	}
 	t.Log(seen)
 	for _, kind := range []string{
-		"impossible", "nothing to do", "1 moves", "room for 0", "a group moves", "a fraction", "goal 0, 1 more", "goal 1, 1 more",
+		"impossible", "nothing to do", "1 moves", "room for 0", "moves for a group", "moves for a gang", "a fraction", "goal 0, 1 more", "goal 1, 1 more",
 		"kind half", "kind model", "kind pair", "kind claims", "kind list", "kind cpu", "kind free-choice", "kind shared", "kind remote",
 	} {
 		if seen[kind] == 0 {
@@ -335,8 +336,11 @@ func (m *mixed) compareFind(t *testing.T, seed uint64, state *simulate.State, q 
 	default:
 		seen[fmt.Sprintf("%d moves", len(plan.Pods))]++
 		seen[fmt.Sprintf("room for %d", plan.Room)]++
-		if len(q.Topologies) > 0 {
-			seen["a group moves"]++
+		switch {
+		case len(q.Topologies) > 0:
+			seen["moves for a group"]++
+		case q.Gang && len(q.Wanted) > 1:
+			seen["moves for a gang"]++
 		}
 		if plan.Cost != math.Trunc(plan.Cost) {
 			seen["a fraction"]++

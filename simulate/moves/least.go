@@ -74,7 +74,7 @@ func (f *finder) roundUp(bound float64) float64 {
 // leastFor returns a lower bound of the cost of placing the wanted pods of a shape in one of the domains, if evicted pods need no new node.
 func (f *finder) leastFor(ctx context.Context, number int, kinds []kind, domains []domain) (float64, error) {
 	shape := f.shapes[number]
-	list, err := f.state.Victims(ctx, shape, f.on, f.costOf, len(f.nodes))
+	list, _, err := f.state.Victims(ctx, shape, f.on, f.costOf, len(f.nodes))
 	if err != nil {
 		return 0, err
 	}

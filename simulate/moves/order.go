@@ -244,6 +244,14 @@ func (o *order) put(ctx context.Context, pod *corev1.Pod, node simulate.Node) (*
 	return nil, nil
 }
 
+// placeWanted places the wanted pods.
+func (o *order) placeWanted(ctx context.Context) (bool, error) {
+	if o.Gang || len(o.Topologies) > 0 {
+		return o.together(ctx)
+	}
+	return o.wanted(ctx, o.Wanted)
+}
+
 // wanted places the wanted pods by trying all nodes for each.
 func (o *order) wanted(ctx context.Context, pods []*corev1.Pod) (bool, error) {
 	if len(pods) == 0 {

@@ -21,9 +21,12 @@ import (
 
 // Question is which pods to move.
 type Question struct {
-	// Wanted are pods without a node. All of them are to have a place in the end.
+	// Wanted are pods without a node. All of them are to have a place in the end. They are placed one after the other, on any
+	// of the nodes, in the order given.
 	Wanted []*corev1.Pod
-	// Topologies are what the wanted pods must have in common, as those of a gang: see simulate.Sim.Gang.
+	// Gang is set if they are a gang: then they are placed together, as by simulate.Sim.Gang. Topologies are what the pods of a
+	// gang must have in common.
+	Gang       bool
 	Topologies []simulate.Topology
 	// Nodes are the names of the real nodes from which and to which pods are moved, and on which the wanted ones run.
 	Nodes []string
@@ -412,12 +415,7 @@ func (f *finder) lacksDevices(ctx context.Context, after *simulate.State, left [
 // If it was given up, plans cost at least as much as the set, for all that is known.
 func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err error) {
 	o := f.order(set)
-	o.end = func(ctx context.Context) (bool, error) {
-		if len(f.Topologies) > 0 {
-			return o.together(ctx)
-		}
-		return o.wanted(ctx, o.Wanted)
-	}
+	o.end = o.placeWanted
 	for room := 0; room <= len(set); room++ {
 		if f.best.Possible && o.cost == f.best.Cost && room >= f.best.Room {
 			break

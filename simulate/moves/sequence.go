@@ -98,7 +98,7 @@ func (o *order) move(ctx context.Context, m *move, back bool) (done bool, err er
 
 // wantedAt places the wanted pods, on given nodes if that is possible.
 func (o *order) wantedAt(ctx context.Context, places map[*corev1.Pod]simulate.Node) (bool, error) {
-	if len(o.Topologies) > 0 {
+	if o.Gang || len(o.Topologies) > 0 {
 		return o.together(ctx)
 	}
 	o.sim.Fork()

@@ -50,7 +50,7 @@ type Start struct {
 	// earliest first. It includes ends of pods of the queue.
 	After []End
 	// Undecided is set if an attempt before At was neither a yes nor a no, or a no without a proof, see
-	// simulate.Result.NoProof; if the pods do not start, any attempt.
+	// simulate.Result.NoProof; if the pods do not start, any attempt, or one of the Wait that they wait for.
 	Undecided bool
 	// Result is the result of the last attempt: it has the placements, or the reasons why the pods do not fit.
 	// It is empty if there was none, as an earlier Wait never started.
@@ -84,6 +84,7 @@ func Starts(ctx context.Context, state *simulate.State, q Queue) ([]Start, error
 			return nil, err
 		}
 		if !waiting || len(r.ends) == 0 {
+			r.leaveOpen()
 			return r.starts, nil
 		}
 		if err := r.pass(r.ends[0].At); err != nil {
@@ -232,6 +233,17 @@ func (r *run) begin(ctx context.Context) (waiting bool, err error) {
 		}
 	}
 	return waiting, nil
+}
+
+// leaveOpen has Waits that were not tried undecided if the Wait that they wait for is.
+func (r *run) leaveOpen() {
+	first := slices.IndexFunc(r.starts, func(s Start) bool { return !s.Possible })
+	if first < 0 || r.Backfill {
+		return
+	}
+	for i := first + 1; i < len(r.starts); i++ {
+		r.starts[i].Undecided = r.starts[first].Undecided
+	}
 }
 
 // started records which ends made room for pods, and when these pods end.

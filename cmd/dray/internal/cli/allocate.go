@@ -44,7 +44,9 @@ Exit status:
   0  everything is placed
   1  some pod or claim is not placed, or there is nothing to place
   2  wrong usage, or wrong input: an object that is malformed, contradicts
-     another or refers to one that does not exist`
+     another or refers to one that does not exist
+  3  some pod or claim is not placed, but all of these may have a place: the
+     search was given up, see --budget`
 
 const allocateExample = `  # Place what is pending in a folder of manifests
   dray allocate -f examples/single-gpu
@@ -153,7 +155,7 @@ func outcome(placements []*cluster.Placement) error {
 		case p.Err != nil:
 			return errReported
 		case !p.Placed():
-			err = errNotPlaced
+			err = worse(err, notPlaced(p.MayFit()))
 		}
 	}
 	return err

@@ -49,7 +49,7 @@ claims could go there. It also says why the others could not.
 ` + render.Guide + ` explains each phrase.
 
 Exit status: 0 if it can be (or is) allocated, or --patch finds a change. 1 if not. 2 for
-wrong usage or input.`
+wrong usage or input. 3 if that is not known: see --budget.`
 
 const explainExample = `  # Why is anything pending in this namespace?
   dray explain
@@ -189,8 +189,8 @@ func (f *explainFlags) patches(ctx context.Context, c *cluster.Cluster, on []*co
 			f.progress.aside(func() {
 				f.origin.streams.note("%s can be placed as it is, on node %s", titleOf(s.workload), placement.Node)
 			})
-		} else if err := f.patchFor(ctx, c, on, placement, &printed); errors.Is(err, errNotPlaced) {
-			worst = err
+		} else if err := f.patchFor(ctx, c, on, placement, &printed); errors.Is(err, errNotPlaced) || errors.Is(err, errUndecided) {
+			worst = worse(worst, err)
 		} else if err != nil {
 			return nil, err
 		}
@@ -214,13 +214,17 @@ func titleOf(w cluster.Workload) string {
 
 // patchFor prints a change of a claim with which the workload can be placed.
 func (f *explainFlags) patchFor(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, refused *cluster.Placement, printed *int) error {
-	found, err := fix.Find(ctx, c, refused, on)
+	found, undecided, err := fix.Find(ctx, c, refused, on)
 	if err != nil {
 		return err
 	}
 	if found == nil {
-		f.progress.aside(func() { f.origin.streams.note("%s: no small change of a claim helps", titleOf(refused.Workload)) })
-		return errNotPlaced
+		text := "%s: no small change of a claim helps"
+		if undecided {
+			text = "%s: it is not known whether a small change of a claim helps: raise --budget to search on"
+		}
+		f.progress.aside(func() { f.origin.streams.note(text, titleOf(refused.Workload)) })
+		return notPlaced(undecided || refused.MayFit())
 	}
 	manifest, err := yaml.Marshal(found.Manifest)
 	if err != nil {
@@ -340,8 +344,8 @@ func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*cor
 			}
 		case placement.Err != nil:
 			worst = errReported
-		case worst == nil:
-			worst = errNotPlaced
+		default:
+			worst = worse(worst, notPlaced(placement.MayFit()))
 		}
 		if !placement.Placed() {
 			f.progress.aside(func() { report.Add(placement, before) })
@@ -453,7 +457,7 @@ func verdict(answers []*render.Answer) error {
 		case a.Error != "":
 			return errReported
 		case !a.Allocated():
-			err = errNotPlaced
+			err = worse(err, notPlaced(a.Undecided > 0))
 		}
 	}
 	return err

@@ -61,7 +61,7 @@ VERDICT is "satisfiable", "not satisfiable" or "not decided"; EXACT says whether
 "not satisfiable" is a proof.
 
 Exit status: 0 if enough pods of each group fit, 1 if not, 2 for wrong usage or
-input.`,
+input, 3 if that is not known.`,
 		Example: `  # Which groups of this namespace could start?
   dray simulate gang
 
@@ -97,7 +97,9 @@ input.`,
 			}
 			answer := newGangAnswer(found)
 			if found.Verdict != allocator.Satisfiable {
-				outcome = errNotPlaced
+				// That they do not fit in this order is certain.
+				inOrder := oneByOne && found.Verdict == allocator.NotSatisfiable
+				outcome = worse(outcome, notPlaced(found.MayFit() && !inOrder))
 			}
 			rows = append(rows, []string{
 				answer.PodGroup, fmt.Sprint(answer.Pending), fmt.Sprint(answer.Needs), fmt.Sprint(answer.Fit), answer.Verdict, orNo(answer.Exact), orNo(answer.OneByOne),
@@ -210,7 +212,7 @@ func (f *explainFlags) explainGang(ctx context.Context, c *cluster.Cluster, on [
 		if err := f.print(c, []*render.Answer{answer}, []string{name}); err != nil {
 			return err
 		}
-		return errNotPlaced
+		return notPlaced(found.MayFit())
 	}
 	if f.output.format.ForPeople() {
 		t.Line("")

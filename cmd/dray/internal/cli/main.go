@@ -26,6 +26,7 @@ const (
 	ExitOK        = 0 // everything is placed, or the answer is yes
 	ExitNotPlaced = 1 // a pod or claim is not placed, or an object has no translation
 	ExitError     = 2 // wrong usage or input, a timeout, or an error of the output
+	ExitUndecided = 3 // nothing is known to have no place, but of something it is not known whether it has one
 	// ExitInterrupted is the exit code that shells use after SIGINT.
 	ExitInterrupted = 128 + int(syscall.SIGINT)
 )
@@ -33,8 +34,29 @@ const (
 // errNotPlaced ends a command that has printed what was not placed.
 var errNotPlaced = errors.New("not everything is placed")
 
+// errUndecided ends a command that has printed of what it is not known whether it has a place.
+var errUndecided = errors.New("not everything is decided")
+
 // errReported ends a command that has printed what is wrong with the input.
 var errReported = errors.New("wrong input")
+
+// worse returns the error that counts for the exit status: wrong input before a certain no, and that before an undecided answer.
+func worse(a, b error) error {
+	for _, err := range []error{errReported, errNotPlaced, errUndecided} {
+		if errors.Is(a, err) || errors.Is(b, err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// notPlaced returns the error for what has no place. If mayFit is set, it may have one all the same.
+func notPlaced(mayFit bool) error {
+	if mayFit {
+		return errUndecided
+	}
+	return errNotPlaced
+}
 
 // Streams are the standard streams of a command.
 type Streams struct {
@@ -69,6 +91,8 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 		return ExitOK
 	case errors.Is(err, errNotPlaced):
 		return ExitNotPlaced
+	case errors.Is(err, errUndecided):
+		return ExitUndecided
 	case errors.Is(err, errRefused):
 		streams.report(err)
 		return ExitNotPlaced

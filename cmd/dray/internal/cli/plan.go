@@ -35,7 +35,7 @@ is then not looked at. FILE says what nodes cost and how many may be added:
   - {types: [small, large-a], most: 10}
 
 Exit status: 0 if all pods have a place with some kind of node, or with the nodes that
-cost least. 1 if not, 2 for wrong usage or input.`
+cost least. 1 if not, 2 for wrong usage or input, 3 if that is not known.`
 
 const planExample = `  # How many nodes like gpu-1, or how many like gpu-2?
   dray simulate plan --like gpu-1,gpu-2 -f cluster/
@@ -96,7 +96,7 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []s
 		return err
 	}
 	o.streams.note("%s without a place, %d undecided", render.Count(unfit, "pod"), open)
-	return errNotPlaced
+	return notPlaced(unfit == 0)
 }
 
 // options groups new nodes by the existing nodes that they can be like.
@@ -197,7 +197,7 @@ func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path str
 		return err
 	}
 	if !plan.All() {
-		return errNotPlaced
+		return notPlaced(!someLeft(plan))
 	}
 	return nil
 }
@@ -248,6 +248,11 @@ func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan) error {
 		o.streams.note("%s", leftSummary(&plan.Left[i]))
 	}
 	return nil
+}
+
+// someLeft reports whether each plan certainly leaves out some pods.
+func someLeft(plan *mix.Plan) bool {
+	return plan.LeftBound > 0 || slices.ContainsFunc(plan.Left, func(l mix.Left) bool { return l.Reason == mix.FitsNowhere })
 }
 
 func podNames(pods []*corev1.Pod) []string {

@@ -73,7 +73,8 @@ cluster-autoscaler.kubernetes.io/safe-to-evict "false".
 
 At no time are more pods without a place than their PodDisruptionBudgets allow.
 
-Exit status: 0 if there is a way, 1 if none was found, 2 for wrong usage or input.`,
+Exit status: 0 if there is a way, 1 if there is none, 2 for wrong usage or input, 3 if none
+was found, which is no proof.`,
 		Example: `  # Which pods have to move for this one?
   dray simulate repack --for trainer-0 -n ml
 
@@ -138,7 +139,7 @@ func (r *repack) run(ctx context.Context, _ []string, f *output) error {
 	if err != nil {
 		return err
 	}
-	q.Wanted, q.Topologies = queue[0].pods, queue[0].topologies
+	q.Wanted, q.Gang, q.Topologies = queue[0].pods, queue[0].kind == "PodGroup", queue[0].topologies
 	p := newProgress(r.origin.streams.Err, "looking for moves", -1)
 	plan, err := moves.Find(ctx, s.state, *q)
 	p.done()
@@ -157,7 +158,7 @@ func (r *repack) run(ctx context.Context, _ []string, f *output) error {
 	}
 	r.origin.streams.note("%s", summary(r.wanted, plan))
 	if !plan.Possible {
-		return errNotPlaced
+		return notPlaced(!plan.Exact())
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (r *repack) free(ctx context.Context, s *simulation, f *output, goal moves.
 	}
 	r.origin.streams.note("%s", freeSummary(r.goal, &answer, plan))
 	if plan.After == plan.Before {
-		return errNotPlaced
+		return notPlaced(!plan.Exact())
 	}
 	return nil
 }

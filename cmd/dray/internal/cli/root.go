@@ -34,7 +34,8 @@ Installed as kubectl-dray it is a plugin of kubectl. A link to it by the name of
 kubectl_complete-dray completes pods, claims, pools and nodes for "kubectl dray".
 
 Exit status: 0 if all that was asked about is placed, or can be. 1 if not. 2 for
-wrong usage or input, or if there is no answer. 130 if interrupted.`
+wrong usage or input, or if there is no answer. 3 if nothing is known to have no
+place, but a search was given up: see --budget. 130 if interrupted.`
 
 const rootExample = `  # What can be asked about this cluster?
   dray --context staging

@@ -13,6 +13,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -88,7 +89,10 @@ func simulated[T any](name, command string) kind {
 
 func kinds() []kind {
 	victims := simulated[victimsAnswer]("SimulatedVictimsList", "simulate victims")
-	victims.more = map[string]*jsonschema.Schema{"placedBefore": {Type: "integer", Description: "how many workloads that come before it were placed first."}}
+	victims.more = map[string]*jsonschema.Schema{
+		"placedBefore":   {Type: "integer", Description: "how many workloads that come before it were placed first."},
+		"undecidedNodes": {Type: "integer", Description: "the number of nodes that are not among the items, but may have victims."},
+	}
 	return []kind{
 		{name: "DeviceInventory", command: "devices", document: reflect.TypeOf(render.InventoryDocument(nil).Value)},
 		{name: "DeviceUsage", command: "usage", document: reflect.TypeOf(render.UsageDocument(&usage.Report{}).Value)},
@@ -306,8 +310,10 @@ func rows(page *strings.Builder, prefix string, s *jsonschema.Schema) {
 		}
 		row(page, prefix+name, property, slices.Contains(s.Required, name))
 	}
-	if s.Properties["placedBefore"] != nil && !slices.Contains(s.PropertyOrder, "placedBefore") {
-		row(page, prefix+"placedBefore", s.Properties["placedBefore"], true)
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if !slices.Contains(s.PropertyOrder, name) {
+			row(page, prefix+name, s.Properties[name], true)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ are placed one after the other on the first node that takes them, as by dray
 allocate.
 
 Exit status: 0 if the answer is yes or a number. 1 if it is no. 2 for wrong usage or
-input. Each question says more.`
+input. 3 if it is not known: see --budget. Each question says more.`
 
 const simulateExample = `  # How many more pods like the pending ones fit?
   dray simulate fits -f cluster/
@@ -296,14 +296,17 @@ func newSimulatePlan(o *origin) *cobra.Command {
 		}
 		var rows [][]string
 		var items []any
-		outcome := errNotPlaced
+		outcome := errNotPlaced // the best for all kinds of nodes
 		for _, name := range like {
 			answer, err := s.plan(ctx, name, most)
 			if err != nil {
 				return err
 			}
-			if answer.Unplaced+answer.Undecided == 0 {
+			switch {
+			case answer.Unplaced+answer.Undecided == 0:
 				outcome = nil
+			case answer.Unplaced == 0 && outcome != nil:
+				outcome = errUndecided
 			}
 			rows = append(rows, []string{answer.Like, fmt.Sprint(answer.Nodes), fmt.Sprint(answer.Placed), fmt.Sprint(answer.Unplaced), fmt.Sprint(answer.Undecided)})
 			items = append(items, answer)
@@ -367,7 +370,8 @@ func newSimulateDrain(o *origin) *cobra.Command {
 		Long: `Tell whether the pods of nodes find other ones, and which. Pods that wait are left
 aside.
 
-Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or input.`,
+Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or input, 3 if
+that is not known.`,
 		Example: `  # Can this node go?
   dray simulate drain gpu-1
 
@@ -395,7 +399,11 @@ Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or inp
 		if err := s.show(o, f, "SimulatedDrain", []string{"POD", "NODE"}, rows, items); err != nil || result.All() {
 			return err
 		}
-		o.streams.note("%s cannot go: %s without another place, %d undecided", strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
+		if result.Unfit == 0 {
+			o.streams.note("it is not known whether %s can go: %s undecided", strings.Join(names, ", "), render.Count(result.Undecided, "pod"))
+		} else {
+			o.streams.note("%s cannot go: %s without another place, %d undecided", strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
+		}
 		refusals, err := result.Why(ctx)
 		if err != nil {
 			return err
@@ -403,6 +411,6 @@ Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or inp
 		for i := range refusals {
 			o.streams.note("%s", refusals[i].String())
 		}
-		return errNotPlaced
+		return notPlaced(result.Unfit == 0)
 	})
 }

@@ -41,7 +41,7 @@ func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Contex
 		}
 		ending = err
 		switch {
-		case err == nil || errors.Is(err, errNotPlaced) || errors.Is(err, errReported):
+		case err == nil || errors.Is(err, errNotPlaced) || errors.Is(err, errUndecided) || errors.Is(err, errReported):
 			complaint = ""
 		case first:
 			return err

@@ -48,7 +48,8 @@ order of "dray allocate" is placed first and stays, unless --alone is given. Thi
 not what kube-scheduler's preemption would do in every case: it also looks at
 PodDisruptionBudgets and start times.
 
-Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input.`,
+Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input, 3 if
+it is not known whether there is one.`,
 		Example: `  # Who is in the way of this pod?
   dray simulate victims trainer-0 -n ml
 
@@ -77,7 +78,7 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 		if err != nil {
 			return err
 		}
-		sets, err := s.victims(ctx, pod, all, most)
+		sets, undecided, err := s.victims(ctx, pod, all, most)
 		if err != nil {
 			return err
 		}
@@ -94,9 +95,13 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 		if before > 0 {
 			o.streams.note("looked at after placing the %s before it; --alone leaves them out", render.Count(before, "pod"))
 		}
-		more := map[string]any{"placedBefore": before}
+		more := map[string]any{"placedBefore": before, "undecidedNodes": undecided}
 		if err := s.showWith(o, f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items, more); err != nil || len(sets) > 0 {
 			return err
+		}
+		if undecided > 0 {
+			o.streams.note("it is not known whether %s fits if others go: %s undecided", podName(pod), render.Count(undecided, "node"))
+			return errUndecided
 		}
 		return s.noVictims(ctx, o, pod, all)
 	})
@@ -137,13 +142,16 @@ func (s *simulation) noVictims(ctx context.Context, o *origin, pod *corev1.Pod, 
 		o.streams.note("%s fits on no node, whichever pods go", podName(pod))
 		return errNotPlaced
 	}
-	sets, err := s.victims(ctx, pod, true, 1)
+	sets, undecided, err := s.victims(ctx, pod, true, 1)
 	if err != nil {
 		return err
 	}
 	more := "nor if others went"
-	if len(sets) > 0 {
+	switch {
+	case len(sets) > 0:
 		more = "but on " + sets[0].Node.Name() + " if pods of the same or a higher priority went: see --any-priority"
+	case undecided > 0:
+		more = "and it is not known whether it would if others went"
 	}
 	o.streams.note("%s fits on no node if pods of lower priority than its own (%d) go, %s", podName(pod), priorityOf(pod), more)
 	return errNotPlaced
@@ -164,10 +172,10 @@ func orNone(text string) string {
 }
 
 // victims returns the cheapest sets of victims. The cost of a pod is the rank of its priority.
-func (s *simulation) victims(ctx context.Context, pod *corev1.Pod, anyPriority bool, most int) ([]simulate.VictimSet, error) {
+func (s *simulation) victims(ctx context.Context, pod *corev1.Pod, anyPriority bool, most int) (sets []simulate.VictimSet, undecided int, err error) {
 	shapes, err := s.state.Shapes([]*corev1.Pod{pod})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	// A node has fewer pods than that. So a pod of a higher rank costs more than all pods of lower
 	// ranks together.

@@ -72,7 +72,8 @@ The file of --ends has a pod and a time on each line, as in
 ends. Without it, the earlier deadline of both counts (activeDeadlineSeconds). Pods of
 which nobody says it stay. A pod that starts ends after its own deadline.
 
-Exit status: 0 if all start at some time, 1 if not, 2 for wrong usage or input.`,
+Exit status: 0 if all start at some time, 1 if not, 2 for wrong usage or input, 3 if
+that is not known.`,
 		Example: `  # When does each of the pods of the queue start?
   dray simulate when --ends ends.txt -f cluster/
 
@@ -190,8 +191,8 @@ func named(all []waiting, names []string, o *origin) ([]waiting, error) {
 	return slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] }), nil
 }
 
-// showStarts prints the start of each entry of the queue. It explains why the first that never
-// starts has no place.
+// showStarts prints the start of each entry of the queue. It explains why the first that does not
+// start has no place, or that this is not known.
 func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue []waiting, starts []when.Start) error {
 	var rows [][]string
 	var items []any
@@ -204,6 +205,9 @@ func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue
 		case start.Possible:
 			starts := start.At.UTC()
 			answer.Starts, at = &starts, starts.Format(time.RFC3339)
+			if start.Undecided {
+				at += " or earlier"
+			}
 		case start.Undecided:
 			at = "undecided"
 		}
@@ -226,7 +230,11 @@ func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue
 	if err := s.show(o, f, "SimulatedStartList", []string{"NAME", "PODS", "STARTS", "AFTER THE ENDS OF"}, rows, items); err != nil || never < 0 {
 		return err
 	}
-	o.streams.note("%s has no place even after the last of the ends", rows[never][0])
+	if starts[never].Undecided {
+		o.streams.note("it is not known whether %s has a place after the last of the ends", rows[never][0])
+	} else {
+		o.streams.note("%s has no place even after the last of the ends", rows[never][0])
+	}
 	refusals, err := starts[never].Result.Why(ctx)
 	if err != nil {
 		return err
@@ -234,7 +242,10 @@ func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue
 	for i := range refusals {
 		o.streams.note("%s", refusals[i].String())
 	}
-	return errNotPlaced
+	if slices.ContainsFunc(starts, func(s when.Start) bool { return !s.Possible && !s.Undecided }) {
+		return errNotPlaced
+	}
+	return errUndecided
 }
 
 // afterWhich names the last of the pods whose end is awaited.

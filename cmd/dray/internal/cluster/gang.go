@@ -72,6 +72,11 @@ func (o *GangOutcome) counted() string {
 	return text
 }
 
+// MayFit reports whether a group that does not start may fit all the same.
+func (o *GangOutcome) MayFit() bool {
+	return o.Verdict == allocator.NotDecided || o.Verdict == allocator.NotSatisfiable && !o.Exact
+}
+
 // in returns a phrase with the attribute values that the devices of the pods share.
 func (o *GangOutcome) in() string {
 	if len(o.Domain) == 0 {
@@ -194,7 +199,7 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 		if p := o.Placements[m.at]; o.Verdict == allocator.Satisfiable && o.Places[i].Node >= 0 {
 			p.Node = o.question.Nodes[o.Places[i].Node].Name
 		} else {
-			p.Reason = o.String()
+			p.Reason, p.gang = o.String(), o
 		}
 	}
 	return o, nil

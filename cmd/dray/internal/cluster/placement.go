@@ -43,6 +43,8 @@ type Placement struct {
 
 	// Missed are the preferences that the devices do not meet, the most important first.
 	Missed []Missed
+
+	gang *GangOutcome // of the group that refused the pod, or nil
 }
 
 // Placed reports whether the workload has a node.
@@ -144,6 +146,11 @@ func (p *Placement) Undecided() int {
 		}
 	}
 	return n
+}
+
+// MayFit reports whether a workload that is not placed may have a place all the same, as a search ended without a result.
+func (p *Placement) MayFit() bool {
+	return !p.Placed() && p.Err == nil && (p.gang != nil && p.gang.MayFit() || p.Undecided() > 0)
 }
 
 // Keep adds a placement to the cluster: its claims replace the earlier versions, and their devices

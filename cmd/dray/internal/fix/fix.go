@@ -29,13 +29,13 @@ type Fix struct {
 }
 
 // Find returns the first change that helps a workload that could not be placed on the nodes. It is
-// nil if none does: the claims cannot be changed, or no single change is enough. The error is the
-// context's, or about a node selector of a slice.
-func Find(ctx context.Context, c *cluster.Cluster, refused *cluster.Placement, nodes []*corev1.Node) (*Fix, error) {
+// nil if none does: the claims cannot be changed, or no single change is enough. If undecided is set
+// then, that is not certain. The error is the context's, or about a node selector of a slice.
+func Find(ctx context.Context, c *cluster.Cluster, refused *cluster.Placement, nodes []*corev1.Node) (found *Fix, undecided bool, err error) {
 	w := refused.Workload
 	taints, err := taintsOf(c)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, claim := range refused.Before {
 		if claim == nil || claim.Status.Allocation != nil || claim.Annotations[extension.Annotation] != "" || c.IsExtended(claim) {
@@ -46,15 +46,16 @@ func Find(ctx context.Context, c *cluster.Cluster, refused *cluster.Placement, n
 			changed.Spec = *change.spec
 			placement, err := c.PlaceWith(ctx, w, nodes, changed)
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			if placement.Placed() {
 				fields, err := manifest(c, w, changed)
-				return &Fix{Change: change.text, Node: placement.Node, Manifest: fields}, err
+				return &Fix{Change: change.text, Node: placement.Node, Manifest: fields}, false, err
 			}
+			undecided = undecided || placement.MayFit()
 		}
 	}
-	return nil, nil
+	return nil, undecided, nil
 }
 
 // manifest returns the claim, or its template, as a user would write it.
