@@ -76,6 +76,11 @@ func TestGangs(t *testing.T) {
 		{"a pod", 1, 2, 2, false, "explain pod-1 -f -", cli.ExitOK, []string{"together with the other pods of its PodGroup", "gpu-0-2"}},
 		{"a pod that waits", 1, 3, 3, false, "explain pod-0 -f -", cli.ExitNotPlaced, []string{"2 of 3 pods fit together", "default/pod-2 competes with default/pod-0 for device", "or with one more node like a"}},
 		{"all pods", 1, 2, 2, false, "explain -f -", cli.ExitOK, []string{"2"}},
+		{"plan", 1, 2, 2, false, "simulate plan -f -", cli.ExitOK, []string{"a     0      2       0         0\n"}},
+		{"plan for all or nothing", 1, 3, 3, false, "simulate plan --most 1 -f -", cli.ExitOK, []string{"a     1      3       0         0\n"}},
+		{"plan without room", 1, 5, 5, false, "simulate plan --most 1 -f -", cli.ExitNotPlaced, []string{"a     0      0       5         0\n"}},
+		{"plan for more than it needs", 1, 3, 2, false, "simulate plan -f -", cli.ExitOK, []string{"a     1      3       0         0\n"}},
+		{"plan with any", 1, 2, 2, false, "simulate plan --any -f -", cli.ExitOK, []string{"NODES  PODS\n"}},
 		{"no such group", 1, 2, 2, false, "explain podgroup/gong -f -", cli.ExitError, []string{"PodGroup default/gong has no pods that wait for devices: did you mean gang?"}},
 	} {
 		out, status := runStatus(gangManifest(test.gpus, test.pods, test.need, test.shared), append([]string{"dray"}, strings.Fields(test.command)...)...)

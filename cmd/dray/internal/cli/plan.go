@@ -19,11 +19,12 @@ import (
 )
 
 const planLong = `Count how many nodes like an existing one the pending pods need. -n, -A, -l and
---field-selector choose pending pods. The others are left aside.
+--field-selector choose pending pods. The others are left aside. Groups come first. As
+many pods of a PodGroup as it needs (minCount) are placed together, or none of them.
 
 --prices chooses among kinds of nodes such that the new ones cost least together. Room
-on the nodes there are is free of charge. What the pods of a group must have in common
-is then not looked at. FILE says what nodes cost and how many may be added:
+on the nodes there are is free of charge. Groups are not looked at then: each pod gets
+devices by itself. FILE says what nodes cost and how many may be added:
 
   types:
   - {name: small, like: gpu-1, price: 10}   # like a node of the cluster
@@ -57,7 +58,7 @@ type anyAnswer struct {
 
 // planAny places the pending pods on existing nodes first, and then on new ones. Each new node can
 // be like any of several existing nodes.
-func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []string, most int) error {
+func (s *simulation) planAny(ctx context.Context, o *origin, f *output, parties []party, like []string, most int) error {
 	var templates []*simulate.Template
 	for i, name := range like {
 		if slices.Contains(like[:i], name) {
@@ -77,8 +78,8 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []s
 	var nodes []simulate.Node
 	pods := make(map[simulate.Node]int)
 	unfit, open := 0, 0
-	for _, shape := range s.shapes {
-		result, err := s.placeOn(ctx, sim, shape, undecided, most)
+	for i := range parties {
+		result, err := parties[i].placeOn(ctx, sim, undecided, most)
 		if err != nil {
 			return err
 		}

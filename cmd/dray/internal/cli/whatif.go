@@ -74,7 +74,7 @@ it is not known whether there is one.`,
 			return fmt.Errorf("%s: want a pod that has no node", args[0])
 		}
 		s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
-		before, err := s.placeBefore(ctx, pod, alone)
+		before, err := s.placeBefore(ctx, o, pod, alone)
 		if err != nil {
 			return err
 		}
@@ -82,21 +82,7 @@ it is not known whether there is one.`,
 		if err != nil {
 			return err
 		}
-		var rows [][]string
-		var items []any
-		for _, set := range sets {
-			answer := victimsAnswer{Node: set.Node.Name(), Least: set.Least, Victims: []string{}}
-			for _, victim := range set.Pods {
-				answer.Victims = append(answer.Victims, podName(victim))
-			}
-			rows = append(rows, []string{answer.Node, strconv.Itoa(len(answer.Victims)), yesNo(answer.Least), orNone(strings.Join(answer.Victims, ","))})
-			items = append(items, answer)
-		}
-		if before > 0 {
-			o.streams.note("looked at after placing the %s before it; --alone leaves them out", render.Count(before, "pod"))
-		}
-		more := map[string]any{"placedBefore": before, "undecidedNodes": undecided}
-		if err := s.showWith(o, f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items, more); err != nil || len(sets) > 0 {
+		if err := s.showVictims(o, f, sets, undecided, before); err != nil || len(sets) > 0 {
 			return err
 		}
 		if undecided > 0 {
@@ -111,22 +97,61 @@ it is not known whether there is one.`,
 	return command
 }
 
+// showVictims prints sets of victims. undecided is the number of nodes that may have others, and
+// before the number of pods that were placed first.
+func (s *simulation) showVictims(o *origin, f *output, sets []simulate.VictimSet, undecided, before int) error {
+	var rows [][]string
+	var items []any
+	for _, set := range sets {
+		answer := victimsAnswer{Node: set.Node.Name(), Least: set.Least, Victims: []string{}}
+		for _, victim := range set.Pods {
+			answer.Victims = append(answer.Victims, podName(victim))
+		}
+		rows = append(rows, []string{answer.Node, strconv.Itoa(len(answer.Victims)), yesNo(answer.Least), orNone(strings.Join(answer.Victims, ","))})
+		items = append(items, answer)
+	}
+	if before > 0 {
+		o.streams.note("looked at after placing the %s before it; --alone leaves them out", render.Count(before, "pod"))
+	}
+	more := map[string]any{"placedBefore": before, "undecidedNodes": undecided}
+	return s.showWith(o, f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items, more)
+}
+
 // placeBefore places the pods that come before a pod in the queue, as dray explain does, unless
 // alone is set. It returns how many have a place.
-func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod, alone bool) (placed int, err error) {
+func (s *simulation) placeBefore(ctx context.Context, o *origin, pod *corev1.Pod, alone bool) (placed int, err error) {
 	if alone {
 		return 0, nil
+	}
+	queue, err := s.queue(nil, o)
+	if err != nil {
+		return 0, err
+	}
+	groups := make(map[*corev1.Pod]*waiting)
+	for i := range queue {
+		if w := &queue[i]; w.kind == "PodGroup" && !slices.Contains(w.pods, pod) {
+			for _, member := range w.pods {
+				groups[member] = w
+			}
+		}
 	}
 	sim := s.state.Sim()
 	for _, earlier := range s.PendingPods() {
 		if earlier == pod {
 			break
 		}
-		shapes, err := s.state.Shapes([]*corev1.Pod{earlier})
+		group := groups[earlier]
+		if group == nil {
+			group = &waiting{pods: []*corev1.Pod{earlier}}
+		}
+		if group.pods[0] != earlier {
+			continue // it was placed with its group
+		}
+		p, err := s.groupParty(group)
 		if err != nil {
 			continue // the pod was left out of the state
 		}
-		result, err := sim.PlaceMany(ctx, shapes[0], 1, simulate.Real(nil), simulate.FirstFit)
+		result, err := p.place(ctx, sim, simulate.Real(nil))
 		if err != nil {
 			return 0, err
 		}

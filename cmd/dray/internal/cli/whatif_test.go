@@ -5,6 +5,7 @@ package cli_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,6 +134,26 @@ func TestVictimsAfterPodsBefore(t *testing.T) {
 		out, status := runStatus(manifest, append(strings.Fields(test.command), "-f", "-")...)
 		if !strings.Contains(out, test.want) || status != test.status {
 			t.Errorf("%s: status %d, want %d; %q is not part of:\n%s", test.command, status, test.status, test.want, out)
+		}
+	}
+}
+
+// A group that comes before a pod is placed together, or not at all, as by dray explain.
+func TestVictimsAfterGroupsBefore(t *testing.T) {
+	const after = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: after}\nspec:\n  priority: -1\n  containers: [{name: main, image: x}]\n  resourceClaims: [{name: part, resourceClaimTemplateName: part}]\n"
+	for _, test := range []struct {
+		name             string
+		gpus, pods, need int
+		placed, status   int
+	}{
+		{"it does not fit", 1, 3, 3, 0, cli.ExitOK},
+		{"it fits together only", 1, 2, 2, 2, cli.ExitNotPlaced},
+		{"it needs fewer", 2, 3, 2, 2, cli.ExitNotPlaced},
+		{"it leaves room", 2, 2, 1, 2, cli.ExitNotPlaced},
+	} {
+		out, status := runStatus(gangManifest(test.gpus, test.pods, test.need, false)+after, strings.Fields("dray simulate victims after --any-priority -f - -o jsonpath={.placedBefore}")...)
+		if !slices.Contains(strings.Split(out, "\n"), fmt.Sprint(test.placed)) || status != test.status {
+			t.Errorf("%s: status %d, want %d and %d pods placed before in\n%s", test.name, status, test.status, test.placed, out)
 		}
 	}
 }
