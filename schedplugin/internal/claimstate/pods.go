@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
@@ -16,17 +15,32 @@ func HoldsClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 }
 
-// RefersTo reports whether a claim is one that the pod names, or was made for it.
+// RefersTo reports whether a claim is one that the pod names, or was made for it. The queue asks it of each waiting pod after each event of
+// a claim. So it makes no error where a claim has no name yet, as resourceclaim.PodClaims does.
 func RefersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if pod.Namespace != claim.Namespace {
 		return false
 	}
-	for name := range resourceclaim.PodClaims(pod) {
-		if name == claim.Name {
+	for i := range pod.Spec.ResourceClaims {
+		if name := claimName(pod, &pod.Spec.ResourceClaims[i]); name != nil && *name == claim.Name {
 			return true
 		}
 	}
-	return false
+	extended := pod.Status.ExtendedResourceClaimStatus
+	return extended != nil && extended.ResourceClaimName == claim.Name
+}
+
+// claimName is the name of a claim of the pod, nil if it has none yet or if no claim is needed.
+func claimName(pod *corev1.Pod, reference *corev1.PodResourceClaim) *string {
+	if reference.ResourceClaimName != nil || reference.ResourceClaimTemplateName == nil {
+		return reference.ResourceClaimName
+	}
+	for i := range pod.Status.ResourceClaimStatuses {
+		if status := &pod.Status.ResourceClaimStatuses[i]; status.Name == reference.Name {
+			return status.ResourceClaimName
+		}
+	}
+	return nil
 }
 
 // MadeFor reports whether a claim was created for the extended resources of a pod.

@@ -4,11 +4,14 @@
 package claimstate
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 )
 
@@ -55,6 +58,70 @@ func TestRefersTo(t *testing.T) {
 		if RefersTo(pod, claim) != test.want {
 			t.Errorf("claim %s/%s: referred to %t", test.namespace, test.name, !test.want)
 		}
+	}
+}
+
+// refersTo is RefersTo by the names that Kubernetes lists.
+func refersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	for name := range resourceclaim.PodClaims(pod) {
+		if pod.Namespace == claim.Namespace && name == claim.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// podWithReferences draws a pod whose claims are named, made, not made yet, or not needed.
+func podWithReferences(random *rand.Rand) *corev1.Pod {
+	names := []string{"x", "y", "z"}
+	draw := func() *string {
+		if n := random.IntN(len(names) + 1); n < len(names) {
+			return &names[n]
+		}
+		return nil
+	}
+	pod := new(corev1.Pod)
+	for i := range random.IntN(4) {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: fmt.Sprint(i), ResourceClaimName: draw(), ResourceClaimTemplateName: draw()})
+	}
+	for range random.IntN(4) {
+		pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: fmt.Sprint(random.IntN(4)), ResourceClaimName: draw()})
+	}
+	if name := draw(); name != nil {
+		pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: *name}
+	}
+	return pod
+}
+
+func TestRefersToLikePodClaims(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	refers := 0
+	for range 5000 {
+		pod, claim := podWithReferences(random), &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+		got := RefersTo(pod, claim)
+		if got != refersTo(pod, claim) {
+			t.Fatalf("refers %t: claims %+v, status %+v", got, pod.Spec.ResourceClaims, pod.Status)
+		}
+		if got {
+			refers++
+		}
+	}
+	if refers < 1000 || refers > 4000 {
+		t.Errorf("%d of 5,000 pods refer to the claim", refers)
+	}
+}
+
+// BenchmarkRefersTo is a question of the queue about a pod whose claim has not been made yet, beside the same by the names that Kubernetes lists.
+func BenchmarkRefersTo(b *testing.B) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: ptr.To("later")}}}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	for name, ask := range map[string]func(*corev1.Pod, *resourceapi.ResourceClaim) bool{"dray": RefersTo, "names": refersTo} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				ask(pod, claim)
+			}
+		})
 	}
 }
 
