@@ -4,7 +4,7 @@
 // Package cli is the command line of dray: its commands, flags and exit status.
 //
 //	main.go        entry point, exit status
-//	root.go        the command tree
+//	root.go        the command tree, and errors for wrong usage
 //	origin.go      flags for the source of objects, and reading objects
 //	gates.go       feature gates
 //	selection.go   flags that select pods and claims: -A, -n, -l, --field-selector
@@ -15,6 +15,7 @@
 //	subject.go     arguments of dray explain
 //	devices.go     dray devices
 //	simulate.go    dray simulate
+//	queue.go       what waits, in the order in which it is placed
 //	version.go     dray version
 //	completion.go  names for the shell to complete
 //	progress.go    progress on a terminal

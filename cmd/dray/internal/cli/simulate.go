@@ -329,56 +329,6 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	return command
 }
 
-// party is pods that are placed in one go: those that ask for the same, or a group.
-type party struct {
-	shapes     []*simulate.Shape
-	gang       bool
-	topologies []simulate.Topology // of a gang
-}
-
-// parties are the groups among the pending pods, each with as many pods as it needs, and then the
-// other pods.
-func (s *simulation) parties(o *origin) ([]party, error) {
-	queue, err := s.queue(nil, o)
-	if err != nil {
-		return nil, err
-	}
-	var list []party
-	inGroup := make(map[*corev1.Pod]bool)
-	for _, w := range queue {
-		if w.kind != "PodGroup" {
-			continue
-		}
-		group, err := s.groupParty(&w)
-		if err != nil {
-			return nil, err
-		}
-		s.addNotLookedAt(w.pods[0], w.notLookedAt)
-		list = append(list, group)
-		for _, pod := range w.pods {
-			inGroup[pod] = true
-		}
-	}
-	var others []*corev1.Pod
-	for _, shape := range s.shapes {
-		for _, pod := range shape.Pods {
-			if !inGroup[pod] {
-				others = append(others, pod)
-			}
-		}
-	}
-	shapes, err := s.state.Shapes(others)
-	for _, shape := range shapes {
-		list = append(list, party{shapes: []*simulate.Shape{shape}})
-	}
-	return list, err
-}
-
-func (s *simulation) groupParty(group *waiting) (party, error) {
-	shapes, err := s.state.Shapes(group.pods)
-	return party{shapes: shapes, gang: true, topologies: group.topologies}, err
-}
-
 // plan places the pending pods on existing nodes first, and then on new ones. Pods of DaemonSets
 // also run on the new nodes.
 func (s *simulation) plan(ctx context.Context, parties []party, like string, most int) (planAnswer, error) {
@@ -397,36 +347,6 @@ func (s *simulation) plan(ctx context.Context, parties []party, like string, mos
 	}
 	answer.Nodes, _ = sim.Added(template)
 	return answer, nil
-}
-
-// placeOn places the pods on existing nodes first, and then on at most most new ones. 0 stands for
-// no limit. A gang goes to new nodes only if it does not fit on the existing ones.
-func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simulate.Template, most int) (simulate.Result, error) {
-	more := simulate.New(template, 0)
-	if all, _ := sim.Added(template); most > 0 && all < most {
-		more = simulate.New(template, most-all)
-	} else if most > 0 {
-		more = simulate.Added(template)
-	}
-	existing := simulate.Real(nil)
-	if p.gang {
-		if result, err := p.place(ctx, sim, existing); err != nil || result.All() {
-			return result, err
-		}
-	}
-	return p.place(ctx, sim, simulate.Union(existing, more))
-}
-
-// place places the pods on some nodes: of a gang all or none.
-func (p *party) place(ctx context.Context, sim *simulate.Sim, on simulate.Nodes) (simulate.Result, error) {
-	if !p.gang {
-		return sim.PlaceMany(ctx, p.shapes[0], len(p.shapes[0].Pods), on, simulate.FirstFit)
-	}
-	demands := make([]simulate.Demand, len(p.shapes))
-	for i, shape := range p.shapes {
-		demands[i] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
-	}
-	return sim.Gang(ctx, demands, p.topologies, on, simulate.FirstFit)
 }
 
 // drainAnswer is the new node of a pod.

@@ -12,10 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/simulate"
 	"github.com/dray-project/dray/simulate/when"
 )
@@ -39,17 +36,6 @@ type whenAnswer struct {
 type endOfPod struct {
 	Pod string    `json:"pod"`
 	At  time.Time `json:"at"`
-}
-
-// waiting is a pod or a group in the scheduling queue.
-type waiting struct {
-	kind string
-	key  types.NamespacedName
-	pods []*corev1.Pod
-	// topologies are what the pods of a group must have in common. notLookedAt has what the
-	// simulation ignores of that.
-	topologies  []simulate.Topology
-	notLookedAt []string
 }
 
 func newSimulateWhen(o *origin) *cobra.Command {
@@ -122,73 +108,6 @@ that is not known.`,
 	flags.BoolVar(&backfill, "backfill", false, "let later ones start while earlier ones wait, which may make these wait longer")
 	flags.StringVar(&now, "now", "", "the time at which pods may start first, as in a file of --ends (default now)")
 	return command
-}
-
-// queue returns the pods and groups that wait, in the order of the scheduling queue: the named
-// ones, or all.
-func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
-	asked := make(map[*corev1.Pod]bool)
-	for _, shape := range s.shapes {
-		for _, pod := range shape.Pods {
-			asked[pod] = true
-		}
-	}
-	groups := make(map[*corev1.Pod]*cluster.Gang)
-	for _, g := range s.Gangs() {
-		for _, w := range g.Workloads {
-			groups[w.Pod] = &g
-		}
-	}
-	var all []waiting
-	for _, pod := range s.PendingPods() {
-		g := groups[pod]
-		switch {
-		case !asked[pod]:
-		case g == nil:
-			key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-			all = append(all, waiting{kind: "Pod", key: key, pods: []*corev1.Pod{pod}})
-		case g.Workloads[0].Pod == pod:
-			w := waiting{kind: "PodGroup", key: g.Key}
-			var err error
-			if w.topologies, w.notLookedAt, err = s.Topologies(*g); err != nil {
-				o.streams.note("warning: left out: %v", err)
-				continue
-			}
-			for _, member := range g.Workloads[:min(g.Needs, len(g.Workloads))] {
-				w.pods = append(w.pods, member.Pod)
-			}
-			all = append(all, w)
-		}
-	}
-	if len(names) == 0 {
-		return all, nil
-	}
-	return named(all, names, o)
-}
-
-// named returns the entries of a queue with these names.
-func named(all []waiting, names []string, o *origin) ([]waiting, error) {
-	var keys [2][]types.NamespacedName // pods and groups
-	for _, w := range all {
-		if w.kind == "Pod" {
-			keys[0] = append(keys[0], w.key)
-		} else {
-			keys[1] = append(keys[1], w.key)
-		}
-	}
-	wanted := make(map[string]bool)
-	for _, name := range names {
-		kind, known := "Pod", keys[0]
-		if group, found := groupArgument(name); found {
-			name, kind, known = group, "PodGroup", keys[1]
-		}
-		key, err := resolve(kind, "does not wait for devices", name, known, o)
-		if err != nil {
-			return nil, err
-		}
-		wanted[kind+" "+key.String()] = true
-	}
-	return slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] }), nil
 }
 
 // showStarts prints the start of each entry of the queue. It explains why the first that does not

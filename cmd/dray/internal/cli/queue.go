@@ -1,0 +1,208 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/simulate"
+)
+
+// waiting is a pod or a group in the scheduling queue.
+type waiting struct {
+	kind string
+	key  types.NamespacedName
+	pods []*corev1.Pod
+	// others are the pods that were asked about and that the group does not need.
+	others []*corev1.Pod
+	// topologies are what the pods of a group must have in common. notLookedAt has what the
+	// simulation ignores of that.
+	topologies  []simulate.Topology
+	notLookedAt []string
+}
+
+// queue returns the pods and groups that wait, in the order of the scheduling queue: the named
+// ones, or all.
+func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
+	asked := make(map[*corev1.Pod]bool)
+	for _, shape := range s.shapes {
+		for _, pod := range shape.Pods {
+			asked[pod] = true
+		}
+	}
+	groups := make(map[*corev1.Pod]*cluster.Gang)
+	for _, g := range s.Gangs() {
+		for _, w := range g.Workloads {
+			groups[w.Pod] = &g
+		}
+	}
+	var all []waiting
+	seen := make(map[*cluster.Gang]bool)
+	for _, pod := range s.PendingPods() {
+		g := groups[pod]
+		switch {
+		case !asked[pod] || seen[g]:
+		case g == nil:
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+			all = append(all, waiting{kind: "Pod", key: key, pods: []*corev1.Pod{pod}})
+		default:
+			seen[g] = true
+			w := waiting{kind: "PodGroup", key: g.Key}
+			var err error
+			if w.topologies, w.notLookedAt, err = s.Topologies(*g); err != nil {
+				o.streams.note("warning: left out: %v", err)
+				continue
+			}
+			for i, member := range g.Workloads {
+				if i < g.Needs {
+					w.pods = append(w.pods, member.Pod)
+				} else if asked[member.Pod] {
+					w.others = append(w.others, member.Pod)
+				}
+			}
+			if _, err := s.state.Shapes(w.pods); err != nil {
+				o.streams.note("warning: left out: PodGroup %s: %v", w.key, err)
+				continue
+			}
+			all = append(all, w)
+		}
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	return named(all, names, o)
+}
+
+// named returns the entries of a queue with these names.
+func named(all []waiting, names []string, o *origin) ([]waiting, error) {
+	var keys [2][]types.NamespacedName // pods and groups
+	for _, w := range all {
+		if w.kind == "Pod" {
+			keys[0] = append(keys[0], w.key)
+		} else {
+			keys[1] = append(keys[1], w.key)
+		}
+	}
+	wanted := make(map[string]bool)
+	for _, name := range names {
+		kind, known := "Pod", keys[0]
+		if group, found := groupArgument(name); found {
+			name, kind, known = group, "PodGroup", keys[1]
+		}
+		key, err := resolve(kind, "does not wait for devices", name, known, o)
+		if err != nil {
+			return nil, err
+		}
+		wanted[kind+" "+key.String()] = true
+	}
+	return slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] }), nil
+}
+
+// party is pods that are placed in one go: a group, or pods that ask for the same.
+type party struct {
+	shapes     []*simulate.Shape
+	gang       bool
+	topologies []simulate.Topology // of a gang
+}
+
+// parties are the pending pods in the order of the queue. Of a group, as many as it needs come
+// together, and then the others.
+func (s *simulation) parties(o *origin) ([]party, error) {
+	queue, err := s.queue(nil, o)
+	if err != nil {
+		return nil, err
+	}
+	var list []party
+	var alone []*corev1.Pod // those in the queue since the last group
+	flush := func() error {
+		runs, err := s.runs(alone)
+		list, alone = append(list, runs...), nil
+		return err
+	}
+	for i := range queue {
+		w := &queue[i]
+		if w.kind == "PodGroup" {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			group, err := s.groupParty(w)
+			if err != nil {
+				return nil, err
+			}
+			s.addNotLookedAt(w.pods[0], w.notLookedAt)
+			list = append(list, group)
+			alone = append(alone, w.others...)
+		} else {
+			alone = append(alone, w.pods...)
+		}
+	}
+	return list, flush()
+}
+
+// runs splits pods where one asks for something else than the one before it.
+func (s *simulation) runs(pods []*corev1.Pod) ([]party, error) {
+	shapes, err := s.state.Shapes(pods)
+	if err != nil {
+		return nil, err
+	}
+	of := make(map[*corev1.Pod]int)
+	for i, shape := range shapes {
+		for _, pod := range shape.Pods {
+			of[pod] = i
+		}
+	}
+	var list []party
+	for len(pods) > 0 {
+		end := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return of[pod] != of[pods[0]] })
+		if end < 0 {
+			end = len(pods)
+		}
+		run, err := s.state.Shapes(pods[:end])
+		if err != nil {
+			return nil, err
+		}
+		list, pods = append(list, party{shapes: run}), pods[end:]
+	}
+	return list, nil
+}
+
+func (s *simulation) groupParty(group *waiting) (party, error) {
+	shapes, err := s.state.Shapes(group.pods)
+	return party{shapes: shapes, gang: true, topologies: group.topologies}, err
+}
+
+// placeOn places the pods on existing nodes first, and then on at most most new ones. 0 stands for
+// no limit. A gang goes to new nodes only if it does not fit on the existing ones.
+func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simulate.Template, most int) (simulate.Result, error) {
+	more := simulate.New(template, 0)
+	if all, _ := sim.Added(template); most > 0 && all < most {
+		more = simulate.New(template, most-all)
+	} else if most > 0 {
+		more = simulate.Added(template)
+	}
+	existing := simulate.Real(nil)
+	if p.gang {
+		if result, err := p.place(ctx, sim, existing); err != nil || result.All() {
+			return result, err
+		}
+	}
+	return p.place(ctx, sim, simulate.Union(existing, more))
+}
+
+// place places the pods on some nodes: of a gang all or none.
+func (p *party) place(ctx context.Context, sim *simulate.Sim, on simulate.Nodes) (simulate.Result, error) {
+	if !p.gang {
+		return sim.PlaceMany(ctx, p.shapes[0], len(p.shapes[0].Pods), on, simulate.FirstFit)
+	}
+	demands := make([]simulate.Demand, len(p.shapes))
+	for i, shape := range p.shapes {
+		demands[i] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
+	}
+	return sim.Gang(ctx, demands, p.topologies, on, simulate.FirstFit)
+}
