@@ -60,7 +60,7 @@ func newCommand() *cobra.Command {
 	flags.IntVar(&s.nodes, "nodes", 1000, "how many nodes")
 	flags.IntVar(&s.gpus, "gpus", 8, "how many GPUs each has")
 	flags.IntVar(&s.pods, "pods", 2000, "how many pods without claims, which are bound when they are created")
-	flags.IntVar(&s.claims, "claim-pods", 1000, "how many pods with a claim for one GPU each, which dray-scheduler binds")
+	flags.IntVar(&s.claims, "claim-pods", 0, "how many pods with a claim for one GPU each, which dray-scheduler binds (default: one for each GPU, at most 1000)")
 	flags.BoolVar(&s.prepare, "prepare-claims", true, "have dray-agent simulate prepare claims; kwok does not")
 	flags.DurationVar(&s.idle, "idle", 2*time.Minute, "for how long requests are counted while nothing happens")
 	flags.DurationVar(&s.patience, "patience", 30*time.Minute, "how long a simulator may take for all of it")
@@ -68,6 +68,9 @@ func newCommand() *cobra.Command {
 }
 
 func (s *settings) validate() error {
+	if s.claims == 0 {
+		s.claims = min(s.nodes*s.gpus, 1000)
+	}
 	switch {
 	case s.nodes < 1 || s.gpus < 1 || s.pods < 1 || s.claims < 1:
 		return errors.New("--nodes, --gpus, --pods and --claim-pods: at least 1 is required")

@@ -101,6 +101,16 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// Without --claim-pods, there is a pod for each GPU of a small fleet.
+func TestClaimPods(t *testing.T) {
+	for nodes, want := range map[int]int{20: 160, 1000: 1000} {
+		s := settings{nodes: nodes, gpus: 8, pods: 1, idle: 1}
+		if err := s.validate(); err != nil || s.claims != want {
+			t.Errorf("%d nodes: %d pods, %v; want %d", nodes, s.claims, err, want)
+		}
+	}
+}
+
 func TestStages(t *testing.T) {
 	folder := t.TempDir()
 	var stages []string
