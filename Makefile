@@ -293,7 +293,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' soak-fields soak-memory race-simulate soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields soak-memory race-simulate soak-agent 'soak-ledger STEPS=1500000' \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200' 'vuln GOTOOLCHAIN=$(MENDEDGO)'
 
 .PHONY: nightly
@@ -551,6 +551,17 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 soak-gang: ## compare CASES= small gangs of each of 20 kinds with an enumeration, and print which share is placed
 	GANG_CASES=$(or $(CASES),10000) $(GO) test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
 	GANG_CASES=$(or $(CASES),10000) $(GO) test ./simulate -run TestGangLevelsByEnumeration -count=1 -v -timeout 0
+
+# From SEED= on, CASES= of them.
+SEEDS = $(or $(SEED),0)-$$(( $(or $(SEED),0) + $(or $(CASES),2000) ))
+
+.PHONY: soak-moves
+soak-moves: ## compare plans of moves for CASES= questions from number SEED= with an enumeration
+	DRAY_MOVES=$(SEEDS) $(GO) test ./simulate/moves -run '^TestMixedLikeEnumeration$$' -count=1 -v -timeout 0
+
+.PHONY: soak-commands
+soak-commands: ## compare what the commands of dray say of CASES= clusters from number SEED= with each other
+	DRAY_WORLDS=$(SEEDS) $(GO) test ./cmd/dray/internal/cli -run '^TestCommandsAgree$$' -count=1 -v -timeout 0
 
 # One process for a thousand sequences, so that a long run can be ended and begun again where it was.
 .PHONY: soak-simulate
