@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/narrow"
@@ -239,6 +241,26 @@ type Demand struct {
 	// PerNode is the largest number of these pods on one node. Zero or less is no limit. Other pods do not
 	// count, even of the same shape.
 	PerNode int
+}
+
+// Demands returns the demands of a gang: one for all pods that ask for the same, in the order of their first pods.
+// So Sim.Gang places them in the order given, as far as equal ones follow each other. Time and errors are those
+// of Shapes.
+func (s *State) Demands(gang []*corev1.Pod) ([]Demand, error) {
+	shapes, err := s.Shapes(gang)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[*corev1.Pod]int, len(gang))
+	for i, pod := range gang {
+		at[pod] = i
+	}
+	slices.SortFunc(shapes, func(a, b *Shape) int { return cmp.Compare(at[a.Pods[0]], at[b.Pods[0]]) })
+	demands := make([]Demand, len(shapes))
+	for i, shape := range shapes {
+		demands[i] = Demand{Shape: shape, Count: len(shape.Pods)}
+	}
+	return demands, nil
 }
 
 // checkTopologies returns an error for a topology that is incomplete or contradictory.

@@ -166,6 +166,26 @@ func (w *gangWorld) valuesIn(t []simulate.Topology) [][]string {
 	return all
 }
 
+// The demands of a gang are in the order of its pods, as far as equal ones follow each other.
+func TestDemands(t *testing.T) {
+	state := open(t, gpuCluster("a"), simulate.Options{})
+	pods := slices.Concat(gpuPods("one", 1), gpuPods("three", 2), gpuPods("two", 1), gpuPods("one", 1))
+	demands, err := state.Demands(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range demands {
+		got = append(got, fmt.Sprintf("%d like %s", d.Count, *d.Shape.Pods[0].Spec.ResourceClaims[0].ResourceClaimTemplateName))
+	}
+	if want := []string{"2 like one", "2 like three", "1 like two"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, err := state.Demands([]*corev1.Pod{nil}); err == nil {
+		t.Error("no error for a pod that is nil")
+	}
+}
+
 // Gangs are placed where placing them pod by pod in each domain, of which other devices are taken away,
 // finds the first place. For equal pods, counting devices says whether there is a place at all. Only where pod by pod
 // not all topologies can be kept, placing them together may change the answer.

@@ -81,13 +81,9 @@ func (e *enumeration) free(goal moves.Goal) (n int) {
 }
 
 func (e *enumeration) together() int {
-	shapes, err := e.sim.State().Shapes(e.Wanted)
+	demands, err := e.sim.State().Demands(e.Wanted)
 	if err != nil {
 		e.Fatal(err)
-	}
-	var demands []simulate.Demand
-	for _, shape := range shapes {
-		demands = append(demands, simulate.Demand{Shape: shape, Count: len(shape.Pods)})
 	}
 	e.sim.Fork()
 	defer e.sim.Revert()

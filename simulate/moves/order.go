@@ -282,11 +282,7 @@ func (o *order) together(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	o.left--
-	demands := make([]simulate.Demand, len(o.shapes))
-	for i, shape := range o.shapes {
-		demands[i] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
-	}
-	result, err := o.sim.Gang(ctx, demands, o.Topologies, o.on, simulate.FirstFit)
+	result, err := o.sim.Gang(ctx, o.demands, o.Topologies, o.on, simulate.FirstFit)
 	if err != nil || !result.All() {
 		o.doubts = o.doubts || result.Undecided > 0 || result.NoProof
 		return false, err

@@ -143,6 +143,7 @@ type finder struct {
 	index   map[*corev1.Pod]int
 	movable map[simulate.Node][]int // positions in pods
 	shapes  []*simulate.Shape       // of the wanted
+	demands []simulate.Demand       // of the wanted as a gang
 	// kinds are the shapes of all pods, wantedKinds the positions of those of the wanted ones.
 	kinds       []*simulate.Shape
 	wantedKinds []int
@@ -214,6 +215,9 @@ func (f *finder) read() error {
 	}
 	var err error
 	if f.shapes, err = f.state.Shapes(f.Wanted); err != nil {
+		return fmt.Errorf("wanted: %w", err)
+	}
+	if f.demands, err = f.state.Demands(f.Wanted); err != nil {
 		return fmt.Errorf("wanted: %w", err)
 	}
 	return f.readKinds()

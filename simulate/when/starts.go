@@ -17,7 +17,7 @@ import (
 
 // Wait is a gang of waiting pods: they start together, or not at all.
 type Wait struct {
-	// Pods are on no node. No pod is in two Waits.
+	// Pods are on no node. No pod is in two Waits. They are placed as by simulate.State.Demands.
 	Pods []*corev1.Pod
 	// Topologies are what the pods must have in common.
 	Topologies []simulate.Topology
@@ -151,13 +151,9 @@ func (r *run) readWaits(state *simulate.State) error {
 			seen[keyOf(pod)] = true
 			all = append(all, pod)
 		}
-		shapes, err := state.Shapes(wait.Pods)
+		demands, err := state.Demands(wait.Pods)
 		if err != nil {
 			return fmt.Errorf("wait %d: %w", i, err)
-		}
-		demands := make([]simulate.Demand, len(shapes))
-		for k, shape := range shapes {
-			demands[k] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
 		}
 		r.demands = append(r.demands, demands)
 	}

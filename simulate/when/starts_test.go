@@ -87,7 +87,7 @@ func (l *lab) place(pods []*corev1.Pod, rack bool) (nodes []string) {
 	for _, on := range domains {
 		sim := state.Sim()
 		placed := make([]simulate.Placement, 0, len(pods))
-		for _, pod := range largestFirst(pods) {
+		for _, pod := range pods {
 			result, err := sim.Place(l.Context(), pod, on, simulate.FirstFit)
 			if err != nil {
 				l.Fatal(err)
@@ -106,7 +106,7 @@ func (l *lab) place(pods []*corev1.Pod, rack bool) (nodes []string) {
 	return nil
 }
 
-// largestFirst is the order of a group.
+// largestFirst is an order in which pods fit one after the other if they fit at all.
 func largestFirst(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedStableFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
 		return strings.Compare(*b.Spec.ResourceClaims[0].ResourceClaimTemplateName, *a.Spec.ResourceClaims[0].ResourceClaimTemplateName)
@@ -195,6 +195,7 @@ func TestStartsLikeMinuteByMinute(t *testing.T) {
 			for k := range 1 + random.IntN(3) {
 				wait.Pods = append(wait.Pods, gpuPod(fmt.Sprintf("waits-%d-%d", i, k), 1+random.IntN(3)))
 			}
+			wait.Pods = largestFirst(wait.Pods)
 			if random.IntN(3) == 0 {
 				wait.Topologies = []simulate.Topology{{NodeLabel: "rack"}}
 			}

@@ -38,7 +38,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for i := range 1 + w.random.IntN(5) {
 		name := fmt.Sprintf("pod-%d", i)
 		w.pods = append(w.pods, name)
-		w.pod(name, "")
+		w.pod(name, w.spec())
 	}
 	for i := range w.random.IntN(3) {
 		w.group(fmt.Sprintf("group-%d", i))
@@ -105,26 +105,37 @@ func (w *world) template() string {
 	return names[w.random.IntN(len(names))]
 }
 
-// pod adds a pod that waits. more is further fields of its spec.
-func (w *world) pod(name, more string) {
-	claim := "resourceClaimTemplateName: " + w.template()
+// spec draws what a pod asks for.
+func (w *world) spec() string {
+	claim, more := "resourceClaimTemplateName: "+w.template(), ""
 	if w.random.IntN(5) == 0 {
 		claim = fmt.Sprintf("resourceClaimName: shared-%d", w.random.IntN(sharedClaims))
 	}
 	if w.random.IntN(5) == 0 {
-		more += fmt.Sprintf("  nodeSelector: {zone: z%d}\n", w.random.IntN(2))
+		more = fmt.Sprintf("  nodeSelector: {zone: z%d}\n", w.random.IntN(2))
 	}
-	fmt.Fprintf(&w.text, "---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, uid: %[1]s}\nspec:\n  containers: [{name: main, image: x, resources: {requests: {cpu: %d}}}]\n  priority: %d\n  resourceClaims: [{name: c, %s}]\n%s",
-		name, 1+w.random.IntN(2), w.random.IntN(3), claim, more)
+	return fmt.Sprintf("  containers: [{name: main, image: x, resources: {requests: {cpu: %d}}}]\n  priority: %d\n  resourceClaims: [{name: c, %s}]\n%s", 1+w.random.IntN(2), w.random.IntN(3), claim, more)
 }
 
-// group adds a PodGroup that needs all of its pods.
+// pod adds a pod that waits.
+func (w *world) pod(name, spec string) {
+	fmt.Fprintf(&w.text, "---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, uid: %[1]s}\nspec:\n%s", name, spec)
+}
+
+// group adds a PodGroup that needs all of its pods. Those after the first are alike, and often the first is, too.
 func (w *world) group(name string) {
 	w.groups = append(w.groups, name)
-	pods := 1 + w.random.IntN(3)
+	pods, first, spec := 1+w.random.IntN(3), w.spec(), w.spec()
+	if w.random.IntN(2) == 0 {
+		first = spec
+	}
 	fmt.Fprintf(&w.text, "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: %s}\nspec: {schedulingPolicy: {gang: {minCount: %d}}}\n", name, pods)
 	for i := range pods {
-		w.pod(fmt.Sprintf("%s-pod-%d", name, i), "  schedulingGroup: {podGroupName: "+name+"}\n")
+		asks := spec
+		if i == 0 {
+			asks = first
+		}
+		w.pod(fmt.Sprintf("%s-pod-%d", name, i), asks+"  schedulingGroup: {podGroupName: "+name+"}\n")
 	}
 }
 

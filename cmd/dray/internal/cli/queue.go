@@ -106,7 +106,7 @@ func named(all []waiting, names []string, o *origin) ([]waiting, error) {
 
 // party is pods that are placed in one go: a group, or pods that ask for the same.
 type party struct {
-	shapes     []*simulate.Shape
+	demands    []simulate.Demand
 	gang       bool
 	topologies []simulate.Topology // of a gang
 }
@@ -163,18 +163,18 @@ func (s *simulation) runs(pods []*corev1.Pod) ([]party, error) {
 		if end < 0 {
 			end = len(pods)
 		}
-		run, err := s.state.Shapes(pods[:end])
+		run, err := s.state.Demands(pods[:end])
 		if err != nil {
 			return nil, err
 		}
-		list, pods = append(list, party{shapes: run}), pods[end:]
+		list, pods = append(list, party{demands: run}), pods[end:]
 	}
 	return list, nil
 }
 
 func (s *simulation) groupParty(group *waiting) (party, error) {
-	shapes, err := s.state.Shapes(group.pods)
-	return party{shapes: shapes, gang: true, topologies: group.topologies}, err
+	demands, err := s.state.Demands(group.pods)
+	return party{demands: demands, gang: true, topologies: group.topologies}, err
 }
 
 // placeOn places the pods on existing nodes first, and then on at most most new ones. 0 stands for
@@ -198,11 +198,7 @@ func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simula
 // place places the pods on some nodes: of a gang all or none.
 func (p *party) place(ctx context.Context, sim *simulate.Sim, on simulate.Nodes) (simulate.Result, error) {
 	if !p.gang {
-		return sim.PlaceMany(ctx, p.shapes[0], len(p.shapes[0].Pods), on, simulate.FirstFit)
+		return sim.PlaceMany(ctx, p.demands[0].Shape, p.demands[0].Count, on, simulate.FirstFit)
 	}
-	demands := make([]simulate.Demand, len(p.shapes))
-	for i, shape := range p.shapes {
-		demands[i] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
-	}
-	return sim.Gang(ctx, demands, p.topologies, on, simulate.FirstFit)
+	return sim.Gang(ctx, p.demands, p.topologies, on, simulate.FirstFit)
 }
