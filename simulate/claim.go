@@ -213,3 +213,25 @@ func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim)
 	owner := metav1.GetControllerOfNoCopy(claim)
 	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
+
+// namedError returns the error of compiling a pod's claims with the names that they have, or will have.
+func (w *world) namedError(pod *corev1.Pod, unnamed error) error {
+	var claims []*resourceapi.ResourceClaim
+	var more []extension.Claim
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		claim, err := w.resolver.Resolve(pod, podClaim)
+		if err != nil || claim == nil {
+			continue
+		}
+		s, err := w.specOfClaim(claim)
+		if err != nil {
+			return err
+		}
+		claims = append(claims, &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}, Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}})
+		more = append(more, s.More)
+	}
+	if _, err := w.Compile(claims, more); err != nil {
+		return err
+	}
+	return unnamed
+}

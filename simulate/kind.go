@@ -336,7 +336,7 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 	}
 	made.base, made.admission = made.variants[0], w.admissionOf(made)
 	if made = w.intern(made, extended); made.plain.Err != nil {
-		return nil, fmt.Errorf("pod %s: %w", name, made.plain.Err)
+		return nil, fmt.Errorf("pod %s: %w", name, w.namedError(pod, made.plain.Err))
 	}
 	return made, nil
 }

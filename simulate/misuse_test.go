@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -415,5 +416,30 @@ func TestNothingToDo(t *testing.T) {
 	why, err := r.Why(t.Context())
 	if err != nil || len(why) != 1 || why[0].String() != "2 pods like default/one-0 not placed: there is no node" {
 		t.Errorf("%v, %v", why, err)
+	}
+}
+
+// An error about a claim names the claim, and not the one that stands for it. Where pods with other claims share an answer, it says which of them.
+func TestErrorsNameClaims(t *testing.T) {
+	c := gpuCluster("a")
+	shared := &resourceapi.ResourceClaim{Spec: *c.Templates[0].Spec.Spec.DeepCopy()}
+	shared.Namespace, shared.Name = "default", "shared"
+	shared.Spec.Devices.Requests[0].Exactly.DeviceClassName = "none"
+	c.Claims = append(c.Claims, shared)
+	c.Templates[1].Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName = "none"
+	c.Templates[2].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].size == 1`}}}
+	state := open(t, c, simulate.Options{})
+	named, made := gpuPods("one", 1)[0], gpuPods("two", 1)[0]
+	named.Spec.ResourceClaims = append(named.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "more", ResourceClaimName: &shared.Name})
+	for pod, want := range map[*corev1.Pod]string{
+		named: "pod default/one-0: claim default/shared: request gpus: ", made: "pod default/two-0: claim default/two-0-gpus-",
+	} {
+		if err := second(state.Shapes([]*corev1.Pod{pod})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	want := "claim no. 1 of those to allocate: request gpus: selector 0: "
+	if found := fit(t, state, shapeOf(t, state, gpuPods("three", 1)), simulate.Real(nil)); found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
+		t.Errorf("got %v, want %s", found.Err, want)
 	}
 }

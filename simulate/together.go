@@ -158,7 +158,7 @@ func (t *together) question(members []member) *gangQuestion {
 		return nil // too few devices
 	}
 	q.State = t.world.StateOf(devices, t.data.surroundings)
-	extensions := make(map[types.NamespacedName]extension.Claim)
+	extensions := make(map[string]extension.Claim)
 	for i := range all {
 		for number := range all[i].Count {
 			if len(q.Pods) == mostTogether {
@@ -171,7 +171,7 @@ func (t *together) question(members []member) *gangQuestion {
 	q.Compile = func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
 		more := make([]extension.Claim, len(claims))
 		for i, claim := range claims {
-			more[i] = extensions[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+			more[i] = extensions[claim.Name]
 		}
 		return t.world.Compile(claims, more)
 	}
@@ -270,20 +270,20 @@ func leastCount(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	return max(1, min(count, resourceapi.AllocationResultsMaxSize))
 }
 
-// add adds a pod of a member. Claims that pods share have the same name for all pods.
-func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[types.NamespacedName]extension.Claim) {
+// add adds a pod of a member. Claims that pods share have the same name for all pods. Names are phrases for errors.
+func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[string]extension.Claim) {
 	pod := gang.Pod{Kind: fmt.Sprint("demand ", position), Variant: func(node int) int { return m.on[node] }}
 	for _, variant := range m.numbers {
 		specs := append(specsOf(m.needs.open), m.Shape.kind.variantAt(variant).specs()...)
 		list := make([]*resourceapi.ResourceClaim, len(specs))
 		for i, s := range specs {
 			claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
-			claim.Namespace, claim.Name = "pods", fmt.Sprint(len(q.Pods), "-", i)
+			claim.Name = fmt.Sprintf("no. %d of pod %d", i+1, len(q.Pods)+1)
 			if shared := m.needs.claimOf(int32(i)); shared >= 0 {
-				claim.Namespace, claim.Name = "shared", fmt.Sprint(shared)
+				claim.Name = fmt.Sprintf("no. %d of those that pods share", shared+1)
 			}
-			claim.UID = types.UID(claim.Namespace + "/" + claim.Name)
-			extensions[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = s.More
+			claim.UID = types.UID(claim.Name)
+			extensions[claim.Name] = s.More
 			list[i] = claim
 		}
 		pod.Variants = append(pod.Variants, list)

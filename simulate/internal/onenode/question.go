@@ -124,12 +124,12 @@ func (s *Spec) Plain() bool {
 	})
 }
 
-// Claims returns placeholder claims for the question, and what their annotations ask for.
+// Claims returns placeholder claims for the question, and what their annotations ask for. Their names are phrases for errors.
 func (q *Question) Claims() ([]*resourceapi.ResourceClaim, []extension.Claim) {
 	claims, extensions := make([]*resourceapi.ResourceClaim, len(q.Specs)), make([]extension.Claim, len(q.Specs))
 	for i, s := range q.Specs {
 		claims[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
-		claims[i].Namespace, claims[i].Name = "simulate", fmt.Sprintf("claim-%d", i)
+		claims[i].Name = fmt.Sprintf("no. %d of those to allocate", i+1)
 		extensions[i] = s.More
 	}
 	return claims, extensions
