@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -37,15 +38,20 @@ type Listed struct {
 	GoFiles, TestGoFiles          []string
 	// XTestGoFiles are those of the package with _test.
 	XTestGoFiles []string
+	ImportMap    map[string]string // for imports that mean another package
 	DepOnly      bool
 	Module       *struct{ Path string }
 }
 
 // List asks `go list` in a folder. Arguments are patterns, and flags before them.
 func List(ctx context.Context, folder string, arguments ...string) ([]Listed, error) {
-	const fields = "-json=ImportPath,Name,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,DepOnly,Module"
+	return list(ctx, folder, nil, arguments...)
+}
+
+func list(ctx context.Context, folder string, environment []string, arguments ...string) ([]Listed, error) {
+	const fields = "-json=ImportPath,Name,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,ImportMap,DepOnly,Module"
 	command := exec.CommandContext(ctx, "go", append([]string{"list", fields}, arguments...)...)
-	command.Dir = folder
+	command.Dir, command.Env = folder, append(command.Environ(), environment...)
 	var said bytes.Buffer
 	command.Stderr = &said
 	out, err := command.Output()
@@ -110,4 +116,52 @@ func (p *Listed) check(positions *token.FileSet, imports types.Importer) (*Packa
 	var err error
 	out.Types, err = config.Check(p.ImportPath, positions, out.Files, out.Info)
 	return out, err
+}
+
+// Check type-checks the packages that patterns name, as for go list in a folder, and compiles nothing: what they import is read from its
+// source. Errors are about the types, and not about what only the compiler looks at.
+func Check(ctx context.Context, folder string, patterns ...string) error {
+	// The types of C are known to the compiler only.
+	listed, err := list(ctx, folder, []string{"CGO_ENABLED=0"}, append([]string{"-deps", "--"}, patterns...)...)
+	if err != nil {
+		return err
+	}
+	positions, checked := token.NewFileSet(), imported{"unsafe": types.Unsafe}
+	for _, p := range listed { // what a package imports comes before it
+		if checked[p.ImportPath] != nil {
+			continue
+		}
+		var files []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(positions, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				return fmt.Errorf("package %s: %w", p.ImportPath, err)
+			}
+			files = append(files, file)
+		}
+		config := types.Config{Importer: importMap{checked, p.ImportMap}, IgnoreFuncBodies: p.DepOnly, Sizes: types.SizesFor("gc", runtime.GOARCH)}
+		if checked[p.ImportPath], err = config.Check(p.ImportPath, positions, files, nil); err != nil {
+			return fmt.Errorf("package %s: %w", p.ImportPath, err)
+		}
+	}
+	return nil
+}
+
+// imported has packages by path.
+type imported map[string]*types.Package
+
+// importMap imports what a package means by a path.
+type importMap struct {
+	imported
+	other map[string]string
+}
+
+func (m importMap) Import(path string) (*types.Package, error) {
+	if other := m.other[path]; other != "" {
+		path = other
+	}
+	if p := m.imported[path]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("package %s was not checked", path)
 }
