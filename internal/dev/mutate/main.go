@@ -43,6 +43,7 @@ type runner struct {
 	tests   []string
 	slow    time.Duration
 	budget  time.Duration
+	memory  int // MiB
 	log     io.Writer
 	found   []test
 }
@@ -70,6 +71,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	again := flags.String("again", "", "file with what an earlier run printed: the sample is what that names, wherever it stands now")
 	flags.DurationVar(&r.slow, "slow", time.Minute, "do not use tests that take longer")
 	flags.DurationVar(&r.budget, "budget", time.Minute, "run tests for so long on each mutant, by the time they take without it")
+	flags.IntVar(&r.memory, "memory", 12_000, "largest size of a test program in memory, in MiB, counting what it reserves")
 	listing := flags.Bool("list", false, "print the sample, and run nothing")
 	flags.Usage = func() {
 		fmt.Fprint(log, "usage: mutate [flags] packages\n")

@@ -173,7 +173,7 @@ func TestEndless(t *testing.T) {
 			only = append(only, strings.SplitN(what, ",", 2)[0])
 		}
 	}
-	out := mutate(t, "-C", dir, "-n", "1000", "-only", strings.Join(only, ","), ".")
+	out := mutate(t, "-C", dir, "-n", "1000", "-only", strings.Join(only, ","), "-memory", "1000", ".")
 	if !strings.Contains(out, "1 of 1 mutants caught") {
 		t.Error(out)
 	}

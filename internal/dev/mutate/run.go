@@ -136,7 +136,7 @@ func (r *runner) run(ctx context.Context, tests []test, limit time.Duration, liv
 	for _, t := range tests {
 		names = append(names, t.names...)
 	}
-	args := []string{"-c", `ulimit -v 12000000; exec "$@"`, "sh", tests[0].binary, "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
+	args := []string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$@"`, r.memory<<10), "sh", tests[0].binary, "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = tests[0].dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
