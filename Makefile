@@ -183,8 +183,9 @@ test-agent: ## test drivers and virtual nodes, on a real control plane too, and 
 .PHONY: units-agent
 units-agent: build agent controlplane
 	cd agent && $(GOTEST) -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
-	@# What runs the containers of pods has no environment, so it sleeps when it exits: more packages at a time than cores.
-	cd agent && CGO_ENABLED=1 SOAK_UPDATES=200 $(GOTEST) -race -short -p 4 -timeout 30m -skip '^TestWithoutRoot$$' $$($(GO) list ./... | grep -vE '$(ONPLANE)')
+	@# What runs the containers of pods has no environment, so it sleeps when it exits: more packages at a time than cores. These
+	@# tests take longest, and begin first.
+	cd agent && CGO_ENABLED=1 SOAK_UPDATES=200 $(GOTEST) -race -short -p 4 -timeout 30m -skip '^TestWithoutRoot$$' ./provider/process $$($(GO) list ./... | grep -vE '$(ONPLANE)')
 
 .PHONY: e2e-agent
 e2e-agent: build agent controlplane install-manifests
@@ -277,7 +278,7 @@ linters: ## lint for the modules other than the root's
 	@for module in view agent kubelet schedplugin; do $(MAKE) lint-$$module; done
 
 # Targets with a + between them run at the same time. What runs on a control plane waits most of its time, and leaves room for linters.
-STAGES := test lint lint-prose race readme test-docs consumer test-release test-conformance test-karpenter test-kueue differential test-cli test-view \
+STAGES := test lint lint-prose race readme consumer test-docs+test-release test-conformance test-karpenter test-kueue differential test-cli test-view \
 	units-agent units-schedplugin e2e-agent+e2e-schedplugin+conformance-kubelet+linters
 
 # All is built with the Go that releases are built with. Karpenter needs it anyway, and has what others have compiled.
