@@ -540,7 +540,8 @@ RESULTS := benchmarks/results
 .PHONY: bench
 bench: ## run Dray and its peers on the same clusters, and write benchmarks/results
 	@mkdir -p $(RESULTS)
-	$(BENCH) -bench '^Benchmark(Workload|Cliff|Family|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
+	@printf 'date: %s\ngo: %s\ncores: %s\n' "$$(date -u +%F)" "$$($(GO) env GOVERSION)" "$$(nproc)" > $(RESULTS)/raw.txt
+	$(BENCH) -bench '^Benchmark(Workload|Cliff|Family|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee -a $(RESULTS)/raw.txt
 	$(BENCH) -bench '^Benchmark(Fixed|Change|Parallel)$$' -benchtime 48x ./benchmarks | tee -a $(RESULTS)/raw.txt
 	@# Steps are the same in each run.
 	$(BENCH) -count 1 -bench '^BenchmarkRule$$' ./allocator | tee -a $(RESULTS)/raw.txt

@@ -46,8 +46,9 @@ type series struct{ path, implementation, unit string }
 
 // measurements has the medians of all series.
 type measurements struct {
-	cpu    string // model of the processor
-	median map[series]float64
+	// machine has what the output says of where and when it was measured, by key.
+	machine map[string]string
+	median  map[series]float64
 }
 
 // get returns a median, and false if it was not measured.
@@ -59,17 +60,22 @@ func (m *measurements) get(path, implementation, unit string) (float64, bool) {
 // procs matches the number of processors that package testing appends to names.
 var procs = regexp.MustCompile(`-\d+$`)
 
+// aboutMachine are lines of the output that tell where and when it was measured. The go command prints some, make bench the others.
+var aboutMachine = []string{"cpu", "cores", "go", "goos", "goarch", "date"}
+
 // read parses the output of go test -bench.
 func read(r io.Reader) (*measurements, error) {
 	samples := make(map[series][]float64)
-	m := &measurements{median: make(map[series]float64)}
+	m := &measurements{median: make(map[series]float64), machine: make(map[string]string)}
 	reader := benchfmt.NewReader(r, "benchmarks")
 	for reader.Scan() {
 		switch record := reader.Result().(type) {
 		case *benchfmt.SyntaxError:
 			return nil, record
 		case *benchfmt.Result:
-			m.cpu = record.GetConfig("cpu")
+			for _, key := range aboutMachine {
+				m.machine[key] = record.GetConfig(key)
+			}
 			path, implementation, ok := split(record.Name.String())
 			if !ok {
 				continue

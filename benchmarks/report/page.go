@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -32,8 +31,7 @@ All implementations answered alike before anything was timed, and answers were v
 func page(m *measurements) string {
 	var b strings.Builder
 	b.WriteString(introduction)
-	fmt.Fprintf(&b, "%s, %d cores, %s, %s/%s, %s.\n\n", m.cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		time.Now().UTC().Format("2006-01-02"))
+	fmt.Fprintf(&b, "%s, %s cores, %s, %s/%s, %s.\n\n", m.machine["cpu"], m.machine["cores"], m.machine["go"], m.machine["goos"], m.machine["goarch"], m.machine["date"])
 	b.WriteString("![CPU time per pod against the number of nodes](fleet.svg)\n\n![Steps against size](cliffs.svg)\n")
 	floorLine(&b, m)
 	workloadTables(&b, m)

@@ -10,7 +10,11 @@ import (
 	"testing"
 )
 
-const output = `goos: linux
+const output = `cores: 3
+go: go1.99
+date: 2026-01-02
+goos: linux
+goarch: amd64
 cpu: Abacus
 pkg: github.com/dray-project/dray/benchmarks
 BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=upstream-2 10 9 ns/op 40000000 cpu-ns/op 40000 cpu-ns/node 9 B/op 150000 allocs/op
@@ -45,7 +49,7 @@ func TestPage(t *testing.T) {
 	}
 	text := page(m)
 	for _, line := range []string{
-		"Abacus, ",
+		"Abacus, 3 cores, go1.99, linux/amd64, 2026-01-02.",
 		"| state used, nodes 1000 | next | 44 µs, 150 | 400 ns, 0 (110×) | 4 µs, 9 (11×) | – | 40×, facade 15×, 2 allocations, pod 500 µs | **no**: facade 11× |",
 		"| 500×, facade 100×, 0 allocations and 1000 for the expression, pod 500 µs | yes |",
 		"| 500×, facade 100×, 0 allocations | **no**: 1 allocations |",
