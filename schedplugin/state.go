@@ -72,8 +72,8 @@ type findings struct {
 	unusableClaims sets.Set[*claimstate.Claim]
 	// feasibleNodes are the nodes that passed Filter, by name.
 	feasibleNodes map[string]*feasibleNode
-	// variants has a variant for each set of extended resources that devices have to provide, by their names.
-	variants map[string]*variant
+	// variants has a variant for each list of extended resources that devices have to provide: few, of which each node asks for one.
+	variants []*variant
 }
 
 // feasibleNode is a node that passed Filter.

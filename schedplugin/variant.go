@@ -5,6 +5,7 @@ package schedplugin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,8 @@ type variant struct {
 	claims []*claimstate.Claim
 	// names are those of the claims and their requests.
 	names func() string
+	// extended are the extended resources that devices have to provide.
+	extended []corev1.ResourceName
 	// special is the claim for extended resources, with the requests for these nodes. Nil if there is none.
 	// It is allocated in place of the claimstate.Claim with Extended set.
 	special *resourceapi.ResourceClaim
@@ -161,17 +164,16 @@ func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*
 func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim, names []corev1.ResourceName) *variant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := fmt.Sprint(names)
-	if known := c.variants[key]; known != nil {
-		return known
+	for _, known := range c.variants {
+		if slices.Equal(known.extended, names) {
+			return known
+		}
 	}
 	object := *special.Object
 	requests, mappings := podclaims.AllExtendedRequests(pod, names, p.source.ClassOf) // a class may be gone since
 	object.Spec.Devices.Requests = requests
 	v := p.compile(c, &object, mappings)
-	if c.variants == nil {
-		c.variants = make(map[string]*variant)
-	}
-	c.variants[key] = v
+	v.extended = names
+	c.variants = append(c.variants, v)
 	return v
 }
