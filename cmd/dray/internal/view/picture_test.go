@@ -123,8 +123,21 @@ func samePool(t *testing.T, name string, want *cluster.PoolState, got *Pool) {
 // sameAnswers asks as dray explain does, of each workload in turn.
 func sameAnswers(t *testing.T, name string, c *cluster.Cluster, p *Picture) {
 	t.Helper()
-	before := 0
+	before, groups := 0, c.GangRun(false)
 	for i, w := range c.Workloads() {
+		together, err := groups.Turn(t.Context(), w, c.Nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if together != nil {
+			if got := p.Waiting[i]; got.Name != w.Key().Name || got.Node != together.Node || got.Reason != together.Reason {
+				t.Errorf("%s: %s goes to %q (%s), want %s to go to %q with its group (%s)", name, got.Name, got.Node, got.Reason, w, together.Node, together.Reason)
+			}
+			if together.Placed() {
+				before++
+			}
+			continue
+		}
 		surveyed, err := c.Survey(t.Context(), w, c.Nodes, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -183,6 +196,25 @@ func asJSON(t *testing.T, value any) string {
 		t.Fatal(err)
 	}
 	return string(encoded)
+}
+
+// The pods of a group have a place together, or none has.
+func TestPictureOfGroups(t *testing.T) {
+	objects := clusters(t)["gang-halves"]
+	both := pictureOf(t, objects)
+	if len(both.Waiting) != 2 || both.Waiting[0].Node == "" || both.Waiting[1].Node == "" {
+		t.Errorf("want that both pods of the group have a place: %+v", both.Waiting)
+	}
+	third := objects.Pods[1].DeepCopy()
+	third.Name = "trainer-2"
+	objects.Pods = append(slices.Clip(objects.Pods), third)
+	objects.PodGroups[0] = objects.PodGroups[0].DeepCopy()
+	objects.PodGroups[0].Spec.SchedulingPolicy.Gang.MinCount = 3
+	for _, w := range pictureOf(t, objects).Waiting {
+		if w.Node != "" || !strings.Contains(w.Reason, "2 of 3 pods fit together") {
+			t.Errorf("%s goes to %q (%s), want that none has a place", w.Name, w.Node, w.Reason)
+		}
+	}
 }
 
 // The difference of two pictures, applied to the first, gives the second.

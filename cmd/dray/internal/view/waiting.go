@@ -46,21 +46,29 @@ type Taken struct {
 // maxNearest is the maximum length of Waiting.Nearest.
 const maxNearest = 50
 
-// addWaiting places waiting workloads one after the other, and explains those that cannot be
-// placed.
+// addWaiting places waiting workloads one after the other, the pods of a PodGroup together, and
+// explains those that cannot be placed.
 func (p *Picture) addWaiting(ctx context.Context, c *cluster.Cluster, covers func(*cluster.Cluster, cluster.Workload) bool) error {
 	explained := make(map[*cluster.Placement]int)
-	before := 0
+	before, groups := 0, c.GangRun(false)
 	for _, w := range c.Workloads() {
-		placement, err := c.Place(ctx, w, c.Nodes)
+		together, err := groups.Turn(ctx, w, c.Nodes)
 		if err != nil {
 			return err
+		}
+		placement := together
+		if placement == nil {
+			if placement, err = c.Place(ctx, w, c.Nodes); err != nil {
+				return err
+			}
 		}
 		if covers == nil || covers(c, w) {
 			p.Waiting = append(p.Waiting, p.waiting(c, w, placement, before, explained))
 		}
-		if err := c.Keep(placement); err != nil {
-			return err
+		if together == nil { // the pods of a group are kept in their turn
+			if err := c.Keep(placement); err != nil {
+				return err
+			}
 		}
 		if placement.Placed() {
 			before++
