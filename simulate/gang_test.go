@@ -388,6 +388,39 @@ func TestGangWithAllocatedClaim(t *testing.T) {
 	}
 }
 
+// A device of an allocated claim that a request got which the topology does not name decides nothing.
+func TestGangWithAllocatedClaimOfAnotherRequest(t *testing.T) {
+	c := gpuCluster("a")
+	for d := range c.Slices[0].Spec.Devices {
+		c.Slices[0].Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"fabric": {IntValue: ptr.To(int64(d / 2))}}
+	}
+	claim := &resourceapi.ResourceClaim{Spec: *c.Templates[0].Spec.Spec.DeepCopy()}
+	claim.Namespace, claim.Name = "default", "shared"
+	claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, claim.Spec.Devices.Requests[0])
+	claim.Spec.Devices.Requests[1].Name = "others"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "gpus", Driver: "gpu.example.com", Pool: "a", Device: "gpu-3"}, {Request: "others", Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"},
+	}}}
+	c.Claims = append(c.Claims, claim)
+	state := open(t, c, simulate.Options{})
+	pods := gpuPods("one", 2)
+	pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &claim.Name}}
+	demands, err := state.Demands(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]bool{"": false, "gpus": true} {
+		topology := simulate.Topology{DeviceAttribute: fabric}
+		if request != "" {
+			topology.Requests = []string{request}
+		}
+		r, err := state.Sim().Gang(t.Context(), demands, []simulate.Topology{topology}, simulate.Real(nil), simulate.FirstFit)
+		if err != nil || r.All() != want {
+			t.Errorf("requests %v: placed %d, %v; want all: %t", topology.Requests, r.Placed, err, want)
+		}
+	}
+}
+
 func gangWithAllocatedClaim(t *testing.T, values [2]resourceapi.DeviceAttribute) {
 	c := gpuCluster("a", "b")
 	for i, slice := range c.Slices {

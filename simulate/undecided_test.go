@@ -484,3 +484,32 @@ func BenchmarkAny(b *testing.B) {
 		}
 	})
 }
+
+// Where looking at a device is an error, an undecided node says so, and counts the pods that certainly fit.
+func TestAnyWithErrors(t *testing.T) {
+	simulate.RunUsual(t)
+	c := gpuCluster()
+	c.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].size == 1`}}}
+	state := open(t, c, simulate.Options{})
+	var templates []*simulate.Template
+	for _, name := range []string{"x", "y"} {
+		slice := gpuSlice(name, 4)
+		for i := range 2 {
+			slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"size": {IntValue: ptr.To(int64(1))}}
+		}
+		template, err := state.Template(simulate.TemplateSpec{Node: nodeNamed(name), Slices: []*resourceapi.ResourceSlice{slice}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates = append(templates, template)
+	}
+	on := simulate.New(anyOf(t, state, templates...), 1)
+	shape := shapeOf(t, state, gpuPods("one", 3))
+	if found := fit(t, state, shape, on); found.Pods != 2 || found.Undecided != 1 || found.Err == nil {
+		t.Errorf("%d fit, %d nodes are undecided, %v; want two, and an error about one", found.Pods, found.Undecided, found.Err)
+	}
+	r, err := state.Sim().PlaceMany(t.Context(), shape, 3, on, simulate.FirstFit)
+	if err != nil || r.Placed != 2 || r.Undecided != 1 || r.Err == nil {
+		t.Errorf("%d are placed, %d undecided (%v), %v; want two, and an error about the third", r.Placed, r.Undecided, r.Err, err)
+	}
+}
