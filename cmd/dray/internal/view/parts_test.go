@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
@@ -268,5 +269,17 @@ func TestKindOfNode(t *testing.T) {
 	}}}
 	if got, want := parts.kindOf(&Node{pools: []int{0}}), "1 × part, 1 × whole"; got != want {
 		t.Errorf("with parts: %q, want %q", got, want)
+	}
+}
+
+// The part that is left is between none and all, whatever the amounts are.
+func TestPartOfAmount(t *testing.T) {
+	for _, test := range []struct {
+		left, total string
+		want        float64
+	}{{"5Gi", "10Gi", 0.5}, {"10", "10", 1}, {"0", "10", 0}, {"12", "10", 1}, {"-2", "10", 0}, {"1", "0", 0}, {"1", "-1", 0}} {
+		if got := part(resource.MustParse(test.left), resource.MustParse(test.total)); got != test.want {
+			t.Errorf("%s of %s: %v, want %v", test.left, test.total, got, test.want)
+		}
 	}
 }
