@@ -73,7 +73,7 @@ cluster-autoscaler.kubernetes.io/safe-to-evict "false".
 
 At no time are more pods without a place than their PodDisruptionBudgets allow.
 
-Exit status: 0 if there is a way, 1 if there is none, 2 for wrong usage or input, 3 if none
+Exit status: 0 if there is a way, 1 if there is none, 2 for wrong usage or input. 3 if none
 was found, which is no proof.`,
 		Example: `  # Which pods have to move for this one?
   dray simulate repack --for trainer-0 -n ml

@@ -48,7 +48,7 @@ order of "dray allocate" is placed first and stays, unless --alone is given. Thi
 not what kube-scheduler's preemption would do in every case: it also looks at
 PodDisruptionBudgets and start times.
 
-Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input, 3 if
+Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input. 3 if
 it is not known whether there is one.`,
 		Example: `  # Who is in the way of this pod?
   dray simulate victims trainer-0 -n ml
