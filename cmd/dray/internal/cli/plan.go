@@ -79,11 +79,7 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, parties 
 	var nodes []simulate.Node
 	pods := make(map[simulate.Node]int)
 	unfit, open := 0, 0
-	for i := range parties {
-		result, err := parties[i].placeOn(ctx, sim, undecided, most)
-		if err != nil {
-			return err
-		}
+	err = fill(ctx, sim, parties, undecided, most, func(result *simulate.Result) {
 		unfit, open = unfit+result.Unfit, open+result.Undecided
 		for placement := range result.Placements() {
 			if n := placement.Node; n.Template() == undecided {
@@ -93,6 +89,9 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, parties 
 				pods[n]++
 			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if err := s.showAny(o, f, options(sim, nodes, pods)); err != nil || unfit+open == 0 {
 		return err

@@ -107,6 +107,7 @@ func named(all []waiting, names []string, o *origin) ([]waiting, error) {
 // party is pods that are placed in one go: a group, or pods that ask for the same.
 type party struct {
 	demands    []simulate.Demand
+	kind       *simulate.Shape // one of simulation.shapes, nil for a group
 	gang       bool
 	topologies []simulate.Topology // of a gang
 }
@@ -118,10 +119,16 @@ func (s *simulation) parties(o *origin) ([]party, error) {
 	if err != nil {
 		return nil, err
 	}
+	of := make(map[*corev1.Pod]*simulate.Shape)
+	for _, shape := range s.shapes {
+		for _, pod := range shape.Pods {
+			of[pod] = shape
+		}
+	}
 	var list []party
 	var alone []*corev1.Pod // those in the queue since the last group
 	flush := func() error {
-		runs, err := s.runs(alone)
+		runs, err := s.runs(alone, of)
 		list, alone = append(list, runs...), nil
 		return err
 	}
@@ -146,17 +153,7 @@ func (s *simulation) parties(o *origin) ([]party, error) {
 }
 
 // runs splits pods where one asks for something else than the one before it.
-func (s *simulation) runs(pods []*corev1.Pod) ([]party, error) {
-	shapes, err := s.state.Shapes(pods)
-	if err != nil {
-		return nil, err
-	}
-	of := make(map[*corev1.Pod]int)
-	for i, shape := range shapes {
-		for _, pod := range shape.Pods {
-			of[pod] = i
-		}
-	}
+func (s *simulation) runs(pods []*corev1.Pod, of map[*corev1.Pod]*simulate.Shape) ([]party, error) {
 	var list []party
 	for len(pods) > 0 {
 		end := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return of[pod] != of[pods[0]] })
@@ -167,7 +164,7 @@ func (s *simulation) runs(pods []*corev1.Pod) ([]party, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, pods = append(list, party{demands: run}), pods[end:]
+		list, pods = append(list, party{demands: run, kind: of[pods[0]]}), pods[end:]
 	}
 	return list, nil
 }
@@ -175,6 +172,25 @@ func (s *simulation) runs(pods []*corev1.Pod) ([]party, error) {
 func (s *simulation) groupParty(group *waiting) (party, error) {
 	demands, err := s.state.Demands(group.pods)
 	return party{demands: demands, gang: true, topologies: group.topologies}, err
+}
+
+// fill places parties one after the other on existing nodes, and on at most most new ones. It calls
+// visit with each result. Where a pod has no place, later ones that ask for the same have none.
+func fill(ctx context.Context, sim *simulate.Sim, parties []party, template *simulate.Template, most int, visit func(*simulate.Result)) error {
+	full := make(map[*simulate.Shape]bool)
+	for i := range parties {
+		p := &parties[i]
+		result := simulate.Result{Unfit: p.demands[0].Count}
+		if !full[p.kind] {
+			var err error
+			if result, err = p.placeOn(ctx, sim, template, most); err != nil {
+				return err
+			}
+			full[p.kind] = p.kind != nil && result.Unfit > 0 && result.Undecided == 0
+		}
+		visit(&result)
+	}
+	return nil
 }
 
 // placeOn places the pods on existing nodes first, and then on at most most new ones. 0 stands for

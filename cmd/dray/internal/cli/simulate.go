@@ -338,15 +338,11 @@ func (s *simulation) plan(ctx context.Context, parties []party, like string, mos
 	}
 	answer := planAnswer{Like: like}
 	sim := s.state.Sim()
-	for i := range parties {
-		result, err := parties[i].placeOn(ctx, sim, template, most)
-		if err != nil {
-			return planAnswer{}, err
-		}
+	err = fill(ctx, sim, parties, template, most, func(result *simulate.Result) {
 		answer.Placed, answer.Unplaced, answer.Undecided = answer.Placed+result.Placed, answer.Unplaced+result.Unfit, answer.Undecided+result.Undecided
-	}
+	})
 	answer.Nodes, _ = sim.Added(template)
-	return answer, nil
+	return answer, err
 }
 
 // drainAnswer is the new node of a pod.
