@@ -296,8 +296,9 @@ func TestMixedLikeEnumeration(t *testing.T) {
 			t.Errorf("no question had: %s", kind)
 		}
 	}
-	if exact := end - first - uint64(seen["not exact"]); exact < (end-first)*4/5 {
-		t.Errorf("%d of %d plans are exact, want four of five", exact, end-first)
+	// Gangs whose devices several nodes reach have no proof.
+	if exact := end - first - uint64(seen["not exact"]); exact < (end-first)*3/4 {
+		t.Errorf("%d of %d plans are exact, want three of four", exact, end-first)
 	}
 }
 
