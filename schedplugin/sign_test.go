@@ -73,8 +73,11 @@ func TestSignatures(t *testing.T) {
 	everywhere := gpus("net", 1)
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
 	w = newWorld(t, setting{objects: append(objects, everywhere)})
-	if got, want := sign(one), "there are devices that several nodes can reach"; got != want {
-		t.Errorf("with a device for all nodes: %v, want %q", got, want)
+	// Devices decide about extended resources, too.
+	for _, pod := range []*corev1.Pod{one, podAsking("asks", asking("main", 1))} {
+		if got, want := sign(pod), "there are devices that several nodes can reach"; got != want {
+			t.Errorf("pod %s, with a device for all nodes: %v, want %q", pod.Name, got, want)
+		}
 	}
 	features := everything
 	features.EnableDRANodeAllocatableResources = true
