@@ -178,6 +178,10 @@ func TestGangsInADomain(t *testing.T) {
 		{"where one runs", racks, gangOf, 3, runs("a"), "simulate gang -o jsonpath={.items[0]['topology','needs','fit','verdict']}", cli.ExitOK, []string{"rack=one 2 2 satisfiable"}},
 		{"where two run", racks, gangOf, 3, runs("a") + runs("b"), "allocate", cli.ExitError, []string{"pods of the group run on nodes with rack=one and rack=two"}},
 		{"outside", racks, gangOf, 3, runs("x"), "allocate", cli.ExitError, []string{"pod runs-on-x of the group runs on node x, which lacks the label rack"}},
+		{"on nodes of any rack", racks, gangOf, 5, "", "simulate plan --any", cli.ExitUndecided, []string{"0 pods without a place, 5 undecided"}},
+		{"on nodes of rack two", racks, gangOf, 5, "", "simulate plan --like b -o jsonpath={.items[0]['nodes','placed']}", cli.ExitOK, []string{"3 5"}},
+		{"on fewer together", racks, gangOf, 5, "", "simulate plan --like b --most 1 -o jsonpath={.items[0]['nodes','placed']}", cli.ExitOK, []string{"1 5"}},
+		{"those that it does not need", racks, basic, 3, "", "simulate plan --like b", cli.ExitOK, []string{"what it must have in common with the pods that its PodGroup needs"}},
 		{"no gang", racks, basic, 3, "", "allocate", cli.ExitNotPlaced, []string{"default/pod-0 b part/whole", "default/pod-1 c part/whole", "2 of 3 pods placed."}},
 	} {
 		policy := test.policy

@@ -20,8 +20,9 @@ import (
 
 const planLong = `Count how many nodes like an existing one the pending pods need. -n, -A, -l and
 --field-selector choose pending pods. The others are left aside. Pods are placed in the
-order of the scheduling queue. As many pods of a PodGroup as it needs (minCount) are
-placed together, or none of them.
+order of the scheduling queue, each on the first node that takes it. As many pods of a
+PodGroup as it needs (minCount) are placed together, or none of them. Together, they may
+need fewer nodes than one after the other: --most looks for that.
 
 --prices chooses among kinds of nodes such that the new ones cost least together. Room
 on the nodes there are is free of charge. Groups are not looked at then: each pod gets

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,6 +144,9 @@ func (s *simulation) parties(o *origin) ([]party, error) {
 				return nil, err
 			}
 			s.addNotLookedAt(w.pods[0], w.notLookedAt)
+			if len(w.topologies) > 0 && len(w.others) > 0 {
+				s.addNotLookedAt(w.others[0], []string{"what it must have in common with the pods that its PodGroup needs"})
+			}
 			list = append(list, group)
 			alone = append(alone, w.others...)
 		} else {
@@ -194,7 +198,8 @@ func fill(ctx context.Context, sim *simulate.Sim, parties []party, template *sim
 }
 
 // placeOn places the pods on existing nodes first, and then on at most most new ones. 0 stands for
-// no limit. A gang goes to new nodes only if it does not fit on the existing ones.
+// no limit. A gang goes to new nodes only if it does not fit on the existing ones. It is undecided if
+// it is not known which domain new nodes are in.
 func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simulate.Template, most int) (simulate.Result, error) {
 	more := simulate.New(template, 0)
 	if all, _ := sim.Added(template); most > 0 && all < most {
@@ -208,7 +213,14 @@ func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simula
 			return result, err
 		}
 	}
-	return p.place(ctx, sim, simulate.Union(existing, more))
+	result, err := p.place(ctx, sim, simulate.Union(existing, more))
+	if errors.Is(err, simulate.ErrUndecidedNode) {
+		result, err = simulate.Result{}, nil
+		for i := range p.demands {
+			result.Undecided += p.demands[i].Count
+		}
+	}
+	return result, err
 }
 
 // place places the pods on some nodes: of a gang all or none.
