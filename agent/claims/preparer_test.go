@@ -92,6 +92,17 @@ func TestShared(t *testing.T) {
 	same(t, "calls after the last pod", gpu.Taken(), "unprepare one")
 }
 
+// TestTwoNames: a claim that a pod names twice is prepared once.
+func TestTwoNames(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus}, "a"))
+	gpu := n.driver(t, gpus)
+	p := pod("a", "one")
+	p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: "again", ResourceClaimName: ptr.To("one")})
+	n.prepare(t, p)
+	n.release(t, p)
+	same(t, "calls", gpu.Taken(), "prepare one", "unprepare one")
+}
+
 // TestNotReady: no driver is called for claims that the pod cannot use, and there is no
 // Event: the scheduler or the controller of claims is at work.
 func TestNotReady(t *testing.T) {

@@ -145,11 +145,12 @@ func TestSimulationFollowsItsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("groups: [{driver: d, name: g, count: 2}]")
+	write("groups: [{driver: d, name: g, count: 1}]")
 	simulation, err := ReadSimulation(path, "p")
 	if err != nil {
 		t.Fatal(err)
 	}
+	write("groups: [{driver: d, name: g, count: 2}]")
 	reports, logged, done := make(chan *Inventory), make(chan string, 100), make(chan error, 1)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), funcr.New(func(_, text string) { logged <- text }, funcr.Options{})))
 	go func() {
@@ -173,6 +174,7 @@ func TestSimulationFollowsItsFile(t *testing.T) {
 			}
 		}
 	}
+	// It was written before the watch began.
 	expect("two devices", func(in *Inventory) bool { return len(in.Devices) == 2 })
 	write("groups: [{driver: d, name: g, count: 3}]\nscript: [{at: 0s, device: g-1, fail: {reason: Broken, evict: true}}]")
 	expect("a failure", func(in *Inventory) bool {

@@ -200,6 +200,19 @@ func TestStandardAttributesStay(t *testing.T) {
 	}
 }
 
+// TestCapacitiesTakeRoom: a device has no more attributes and capacities together than the API takes.
+func TestCapacitiesTakeRoom(t *testing.T) {
+	device := having(many(32))
+	device.Capacity = make(ofCapacity)
+	for i := range 20 {
+		device.Capacity[resourceapi.QualifiedName(fmt.Sprintf("c%02d", i))] = resourceapi.DeviceCapacity{Value: resource.MustParse("1")}
+	}
+	in := &Inventory{Devices: []Device{gpu("good"), device}}
+	if got := strings.Fields(publishedOf(in)); len(got) != 1+12 {
+		t.Errorf("published %q, want 12 attributes beside 20 capacities", got)
+	}
+}
+
 // TestNotReported: network data and data of a device that the status of a claim cannot have.
 func TestNotReported(t *testing.T) {
 	device := gpu("a")

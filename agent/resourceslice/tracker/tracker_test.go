@@ -202,6 +202,9 @@ func TestTracker(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if ours.HasSynced() || theirs.HasSynced() {
+				t.Errorf("before the informers run: synced %t, upstream %t", ours.HasSynced(), theirs.HasSynced())
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			factory.Start(ctx.Done())
 			defer factory.Shutdown()
