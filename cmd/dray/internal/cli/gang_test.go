@@ -47,6 +47,20 @@ func gangManifest(gpus, pods, least int, shared bool) string {
 	return text.String()
 }
 
+// A group whose devices several nodes can reach may fit in a way that was not looked for: gang and plan say that it is not known.
+func TestGangWithoutProof(t *testing.T) {
+	manifest := strings.ReplaceAll(gangManifest(1, 3, 3, false), "  nodeName: a\n", "  allNodes: true\n") +
+		"---\napiVersion: v1\nkind: Node\nmetadata: {name: b}\nstatus: {allocatable: {cpu: 8, pods: 10}}\n"
+	for command, want := range map[string]string{
+		"simulate gang -o jsonpath={.items[0].exact}": "", "simulate plan": "a     0      0       0         3\n", "simulate repack --for podgroup/gang": "no way was found",
+	} {
+		out, status := runStatus(manifest, append(append([]string{"dray"}, strings.Fields(command)...), "-f", "-")...)
+		if status != cli.ExitUndecided || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d, want %d and %q in\n%s", command, status, cli.ExitUndecided, want, out)
+		}
+	}
+}
+
 // The pods of a group are placed together, or none of them is.
 func TestGangs(t *testing.T) {
 	for _, test := range []struct {

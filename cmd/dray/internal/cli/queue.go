@@ -199,7 +199,7 @@ func fill(ctx context.Context, sim *simulate.Sim, parties []party, template *sim
 
 // placeOn places the pods on existing nodes first, and then on at most most new ones. 0 stands for
 // no limit. A gang goes to new nodes only if it does not fit on the existing ones. It is undecided if
-// it is not known which domain new nodes are in.
+// it is not known which domain new nodes are in, or if that it does not fit has no proof.
 func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simulate.Template, most int) (simulate.Result, error) {
 	more := simulate.New(template, 0)
 	if all, _ := sim.Added(template); most > 0 && all < most {
@@ -219,6 +219,9 @@ func (p *party) placeOn(ctx context.Context, sim *simulate.Sim, template *simula
 		for i := range p.demands {
 			result.Undecided += p.demands[i].Count
 		}
+	}
+	if result.NoProof {
+		result.Unfit, result.Undecided = 0, result.Undecided+result.Unfit
 	}
 	return result, err
 }
