@@ -37,6 +37,7 @@ func roomy(t *testing.T) (*simulate.State, *simulate.Template) {
 
 // Pods taken one after the other are those that Put places, on a real node and on one of a template.
 func TestRoomTakesLikePut(t *testing.T) {
+	simulate.RunUsual(t) // devices that are not remembered are never the same
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		state, template := roomy(t)
