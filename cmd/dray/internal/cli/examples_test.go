@@ -73,6 +73,37 @@ func TestPlanLikeAllocate(t *testing.T) {
 	}
 }
 
+// A pod that has no place may have one after a claim that it shares was allocated for another pod. On the large node, all devices cannot be had,
+// as one is in use. On the small one, they can, and the large node reaches them, too.
+func TestPlanAsksAgainWhereClaimsAreShared(t *testing.T) {
+	pod := func(name string, priority, cpu int) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {priority: %d, containers: [{name: main, image: x, resources: {requests: {cpu: %d}}}], resourceClaims: [{name: c, resourceClaimName: all}]}}\n", name, priority, cpu)
+	}
+	input := `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 2, pods: 10}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: small}, status: {allocatable: {cpu: 1, pods: 10}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: fabric}
+spec: {driver: gpu.example.com, allNodes: true, pool: {name: fabric, generation: 1, resourceSliceCount: 1}, devices: [{name: far}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a}
+spec: {driver: gpu.example.com, nodeName: a, pool: {name: a, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0}, {name: gpu-1}]}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: all}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, allocationMode: All}}]}}}
+` + holding("runs", 0, "", "") + pod("first", 3, 2) + pod("second", 2, 1) + pod("third", 1, 2)
+	for command, want := range map[string]string{"allocate": "2 of 3 pods placed.", "simulate plan --like small": "small  0      2       1         0\n"} {
+		if out := run(input, append(append([]string{"dray"}, strings.Fields(command)...), "-f", "-")...); !strings.Contains(out, want) {
+			t.Errorf("%s: no %q in\n%s", command, want, out)
+		}
+	}
+}
+
 // Files in testdata/input hold manifests, read from standard input, and what
 // dray does with them. The command's arguments are those of dray.
 func TestInput(t *testing.T) {

@@ -108,7 +108,7 @@ func named(all []waiting, names []string, o *origin) ([]waiting, error) {
 // party is pods that are placed in one go: a group, or pods that ask for the same.
 type party struct {
 	demands    []simulate.Demand
-	kind       *simulate.Shape // one of simulation.shapes, nil for a group
+	kind       *simulate.Shape // one of simulation.shapes, nil for a group and for pods that may share claims
 	gang       bool
 	topologies []simulate.Topology // of a gang
 }
@@ -168,9 +168,18 @@ func (s *simulation) runs(pods []*corev1.Pod, of map[*corev1.Pod]*simulate.Shape
 		if err != nil {
 			return nil, err
 		}
-		list, pods = append(list, party{demands: run, kind: of[pods[0]]}), pods[end:]
+		next := party{demands: run}
+		if ownsClaims(pods[0]) {
+			next.kind = of[pods[0]]
+		}
+		list, pods = append(list, next), pods[end:]
 	}
 	return list, nil
+}
+
+// ownsClaims reports whether no other pod can use the claims of a pod.
+func ownsClaims(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulingGroup == nil && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
 }
 
 func (s *simulation) groupParty(group *waiting) (party, error) {
@@ -179,7 +188,9 @@ func (s *simulation) groupParty(group *waiting) (party, error) {
 }
 
 // fill places parties one after the other on existing nodes, and on at most most new ones. It calls
-// visit with each result. Where a pod has no place, later ones that ask for the same have none.
+// visit with each result. Where a pod has no place, later ones that ask for the same have none: what
+// is placed in between leaves less. That is not certain where pods share a claim. Another pod may have
+// had it allocated where this one has no room, for nodes where this one has.
 func fill(ctx context.Context, sim *simulate.Sim, parties []party, template *simulate.Template, most int, visit func(*simulate.Result)) error {
 	full := make(map[*simulate.Shape]bool)
 	for i := range parties {
