@@ -80,6 +80,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if r.memory < 1 {
+		return fmt.Errorf("-memory: %d: at least 1 is required", r.memory)
+	}
 	if r.tests = strings.Fields(*tests); len(r.tests) == 0 {
 		r.tests = flags.Args()
 	}

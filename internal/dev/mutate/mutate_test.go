@@ -155,6 +155,9 @@ func TestSample(t *testing.T) {
 	if fifth := mutate(t, "-C", dir, "-n", "8", "-only", "5", "-list", "."); !strings.Contains(fifth, ": mutant 5, ") || !strings.Contains(first, fifth) {
 		t.Errorf("-only 5 of\n%s\nis\n%s", first, fifth)
 	}
+	if err := run(t.Context(), []string{"-C", dir, "-memory", "0", "-list", "."}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "-memory: 0") {
+		t.Errorf("no memory: %v", err)
+	}
 	if err := run(t.Context(), []string{"-C", dir, "-n", "8", "-only", "9", "-list", "."}, io.Discard, io.Discard); err == nil {
 		t.Error("there is a ninth of eight mutants")
 	}

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -189,9 +188,9 @@ func (w *world) allocated() (nodes map[string]string, pending int) {
 func TestCommandsAgree(t *testing.T) {
 	first, last := uint64(0), uint64(60)
 	if text := os.Getenv("DRAY_WORLDS"); text != "" {
-		low, high, _ := strings.Cut(text, "-")
-		first, _ = strconv.ParseUint(low, 10, 64)
-		last, _ = strconv.ParseUint(high, 10, 64)
+		if _, err := fmt.Sscanf(text, "%d-%d", &first, &last); err != nil {
+			t.Fatalf("DRAY_WORLDS: %q: want FIRST-END: %v", text, err)
+		}
 	}
 	seen := make(map[string]int)
 	for seed := first; seed < last; seed++ {

@@ -161,10 +161,7 @@ func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue
 	for i := range refusals {
 		o.streams.note("%s", refusals[i].String())
 	}
-	if slices.ContainsFunc(starts, func(s when.Start) bool { return !s.Possible && !s.Undecided }) {
-		return errNotPlaced
-	}
-	return errUndecided
+	return notPlaced(!slices.ContainsFunc(starts, func(s when.Start) bool { return !s.Possible && !s.Undecided }))
 }
 
 // afterWhich names the last of the pods whose end is awaited.
