@@ -4,6 +4,8 @@
 package podclaims
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
@@ -63,4 +65,11 @@ func (r *Resolver) Consumer(claim *resourceapi.ResourceClaim, pod *corev1.Pod) r
 		}
 	}
 	return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: r.PodUID(pod)}
+}
+
+// OnlyOwn reports whether no other pod can use the claims of a pod: they are made from templates, and for the pod. In a PodGroup, they
+// may be made for the group, so it is false for pods of one that have claims.
+func OnlyOwn(pod *corev1.Pod) bool {
+	claims := pod.Spec.ResourceClaims
+	return len(claims) == 0 || pod.Spec.SchedulingGroup == nil && !slices.ContainsFunc(claims, func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -82,8 +83,8 @@ func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 		if !found {
 			continue
 		}
-		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0 && ownClaims(pod), needs: needs(pod), asks: asks(pod, claims)}
-		if ownClaims(pod) {
+		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0 && podclaims.OnlyOwn(pod), needs: needs(pod), asks: asks(pod, claims)}
+		if podclaims.OnlyOwn(pod) {
 			k.least = leastDevices(claims)
 		}
 		k.ask, k.units, k.simple = plainAsk(pod, claims)
@@ -121,10 +122,10 @@ func needs(pod *corev1.Pod) corev1.ResourceList {
 func plainAsk(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) (ask string, units int64, simple bool) {
 	if len(claims) == 0 {
 		ask, _, simple = askFor(pod, nil)
-		return ask, 1, simple && ownClaims(pod)
+		return ask, 1, simple && podclaims.OnlyOwn(pod)
 	}
 	spec := &claims[0].Spec.Devices
-	if len(claims) > 1 || claims[0].Annotations[extension.Annotation] != "" || len(spec.Requests) != 1 || len(spec.Constraints) > 0 || !ownClaims(pod) {
+	if len(claims) > 1 || claims[0].Annotations[extension.Annotation] != "" || len(spec.Requests) != 1 || len(spec.Constraints) > 0 || !podclaims.OnlyOwn(pod) {
 		return "", 0, false
 	}
 	return askFor(pod, &spec.Requests[0])
@@ -133,7 +134,7 @@ func plainAsk(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) (ask string,
 // asks returns the minimum number of devices that a pod requests, by request.
 func asks(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) map[string]int64 {
 	all := make(map[string]int64)
-	if !ownClaims(pod) {
+	if !podclaims.OnlyOwn(pod) {
 		return all
 	}
 	for _, claim := range claims {
@@ -147,11 +148,6 @@ func asks(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) map[string]int64
 		}
 	}
 	return all
-}
-
-// ownClaims reports whether all claims of a pod are made from templates, so that no other pod uses them.
-func ownClaims(pod *corev1.Pod) bool {
-	return !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
 }
 
 // askFor returns a key for a request, and its number of devices. The key covers selectors, tolerations and node selection. A nil request stands

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
@@ -626,6 +627,27 @@ func TestWantedPodsShareClaim(t *testing.T) {
 	l.mustPlace(gpuPod("b", 1), 0)
 	claim := l.addShared("2", "1") // only the first node has CPU for both
 	l.findOne(l.open(), shares("c", claim, "1"), shares("d", claim, "1"))
+}
+
+// So they do if the claim is made from a template of their PodGroup.
+func TestWantedPodsShareClaimOfGroup(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(2, 1)}
+	l.mustPlace(gpuPod("a", 1), 0)
+	l.mustPlace(gpuPod("b", 1), 0)
+	l.addShared("2", "1") // only the first node has CPU for both
+	group := &schedulingapi.PodGroup{}
+	group.Namespace, group.Name = "default", "group"
+	var wanted []*corev1.Pod
+	for _, name := range []string{"c", "d"} {
+		pod := shares(name, l.Claims[0], "1")
+		pod.Spec.ResourceClaims = gpuPod(name, 1).Spec.ResourceClaims
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
+		wanted = append(wanted, pod)
+	}
+	of := wanted[0].Spec.ResourceClaims[0]
+	group.Spec.ResourceClaims = []schedulingapi.PodGroupResourceClaim{{Name: of.Name, ResourceClaimTemplateName: of.ResourceClaimTemplateName}}
+	l.PodGroups = append(l.PodGroups, group)
+	l.findOne(l.open(), wanted...)
 }
 
 // The claim of the wanted pods goes with the pod that moves, to a node where there is CPU for all of them. The first node has CPU for one.

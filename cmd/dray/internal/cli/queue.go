@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -169,17 +170,12 @@ func (s *simulation) runs(pods []*corev1.Pod, of map[*corev1.Pod]*simulate.Shape
 			return nil, err
 		}
 		next := party{demands: run}
-		if ownsClaims(pods[0]) {
+		if podclaims.OnlyOwn(pods[0]) {
 			next.kind = of[pods[0]]
 		}
 		list, pods = append(list, next), pods[end:]
 	}
 	return list, nil
-}
-
-// ownsClaims reports whether no other pod can use the claims of a pod.
-func ownsClaims(pod *corev1.Pod) bool {
-	return pod.Spec.SchedulingGroup == nil && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
 }
 
 func (s *simulation) groupParty(group *waiting) (party, error) {
