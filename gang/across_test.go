@@ -131,18 +131,19 @@ func TestValuesInCommon(t *testing.T) {
 	}
 }
 
+// held is an allocated claim for a device of a node.
+func held(at int, device string) *resourceapi.ResourceClaim {
+	claim := withPods(gang.Question{}, 1).Pods[0].Variants[0][0]
+	claim.Name, claim.UID = "held-"+device, "held"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "gpu.example.com", Pool: fmt.Sprint("node-", at), Device: device}},
+	}}
+	return claim
+}
+
 // Pods that are added later have values in common with those that have a place.
 func TestPodsJoinTheDomain(t *testing.T) {
 	nodes := [][]attribute{{number(1), number(1), number(2)}, {number(2), number(3)}, {number(3), attribute{}}}
-	held := func(at int, device string) *resourceapi.ResourceClaim {
-		claim := withPods(gang.Question{}, 1).Pods[0].Variants[0][0]
-		claim.Name, claim.UID = "held-"+device, "held"
-		pool := fmt.Sprint("node-", at)
-		claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "gpu.example.com", Pool: pool, Device: device}},
-		}}
-		return claim
-	}
 	for _, test := range []struct {
 		name   string
 		group  extension.Group
@@ -168,6 +169,59 @@ func TestPodsJoinTheDomain(t *testing.T) {
 		}
 		if r := ask(t, q); (r.Verdict == allocator.Satisfiable) != (test.want != "") || test.want != "" && devicesIn(r) != test.want {
 			t.Errorf("%s: %v, %s in %v", test.name, r.Verdict, devicesIn(r), r.Domain)
+		}
+	}
+}
+
+// What held devices have in common is nil if there are none, and empty if they do not agree.
+func TestHeldInCommon(t *testing.T) {
+	q := rails([]attribute{number(1), number(2)}, []attribute{number(2), {}})
+	one, two, other, none, gone := held(0, "device-0"), held(0, "device-1"), held(1, "device-0"), held(1, "device-1"), held(1, "device-9")
+	open := withPods(q, 1).Pods[0].Variants[0][0]
+	for name, test := range map[string]struct {
+		claims   []*resourceapi.ResourceClaim
+		requests []string
+		want     []string
+	}{
+		"nothing":           {nil, nil, nil},
+		"not allocated":     {[]*resourceapi.ResourceClaim{open}, nil, nil},
+		"gone":              {[]*resourceapi.ResourceClaim{gone}, nil, nil},
+		"another request":   {[]*resourceapi.ResourceClaim{one}, []string{"nic"}, nil},
+		"one":               {[]*resourceapi.ResourceClaim{one, open, gone}, []string{"gpu"}, []string{"1"}},
+		"two that agree":    {[]*resourceapi.ResourceClaim{two, other}, nil, []string{"2"}},
+		"two that do not":   {[]*resourceapi.ResourceClaim{one, other}, nil, []string{}},
+		"one has no value":  {[]*resourceapi.ResourceClaim{two, none}, nil, []string{}},
+		"the only one, too": {[]*resourceapi.ResourceClaim{none}, nil, []string{}},
+	} {
+		if got := gang.HeldInCommon(q.State.Snapshot(), test.claims, rail, test.requests); !slices.Equal(got, test.want) || (got == nil) != (test.want == nil) {
+			t.Errorf("%s: %#v, want %#v", name, got, test.want)
+		}
+	}
+}
+
+// A pod whose claims are all allocated has a place only if the devices of the group agree, its own included.
+func TestHeldDevicesThatDoNotAgree(t *testing.T) {
+	nodes := [][]attribute{{number(1), number(2)}, {number(2), attribute{}}}
+	for _, test := range []struct {
+		name  string
+		group extension.Group
+		held  []*resourceapi.ResourceClaim
+		fits  bool
+	}{
+		{"nothing is held", match, nil, true},
+		{"one value", match, []*resourceapi.ResourceClaim{held(0, "device-1"), held(1, "device-0")}, true},
+		{"two values", match, []*resourceapi.ResourceClaim{held(0, "device-0"), held(1, "device-0")}, false},
+		{"no value", match, []*resourceapi.ResourceClaim{held(1, "device-1")}, false},
+		{"two of two values", most(2), []*resourceapi.ResourceClaim{held(0, "device-0"), held(1, "device-0")}, true},
+		{"two of one value", most(1), []*resourceapi.ResourceClaim{held(0, "device-0"), held(1, "device-0")}, false},
+		{"a limit, and no value", most(2), []*resourceapi.ResourceClaim{held(1, "device-1")}, false},
+		{"preferred", extension.Group{Preferred: match.Constraints}, []*resourceapi.ResourceClaim{held(0, "device-0"), held(1, "device-0")}, true},
+	} {
+		q := rails(nodes...)
+		q.Pods = []gang.Pod{{Variants: [][]*resourceapi.ResourceClaim{nil}}}
+		q.Group, q.Held = test.group, test.held
+		if r := ask(t, q); (r.Verdict == allocator.Satisfiable) != test.fits || r.Verdict == allocator.NotDecided {
+			t.Errorf("%s: %v", test.name, r.Verdict)
 		}
 	}
 }
@@ -279,6 +333,20 @@ func TestOneByOneIsNotTogether(t *testing.T) {
 	q.OneByOne = true
 	if r := ask(t, q); r.Verdict != allocator.NotSatisfiable || r.Placed() != 1 {
 		t.Errorf("one by one: %v, %d pods are placed", r.Verdict, r.Placed())
+	}
+}
+
+// A pod of a kind goes where a claim is that it shares with another pod. The next pod of the kind, which shares none, can go elsewhere.
+func TestSharedClaimSaysNothingOfOthers(t *testing.T) {
+	q := withPods(rails([]attribute{number(1)}, []attribute{number(2)}), 3)
+	q.OneByOne = true
+	shared := q.Pods[1].Variants
+	q.Pods[0] = gang.Pod{Kind: "on the second node", Variants: shared, Variant: func(node int) int { return node - 1 }}
+	if q.Pods[1].Kind == "" || q.Pods[1].Kind != q.Pods[2].Kind {
+		t.Fatal("the pods are of different kinds")
+	}
+	if r := ask(t, q); r.Verdict != allocator.Satisfiable || devicesIn(r) != "node-1/device-0 node-0/device-0" {
+		t.Errorf("%v: %q", r.Verdict, devicesIn(r))
 	}
 }
 

@@ -96,23 +96,44 @@ func (a *across) values(attribute resourceapi.FullyQualifiedName) []*value {
 	return list
 }
 
+// HeldInCommon returns the values of an attribute, as CEL literals, that all devices of allocated claims have in common, alone or in a list.
+// It is nil if the claims have no such devices, and not nil but empty if these do not agree. Requests are those that a constraint across pods
+// covers, see extension.GroupMatch; all if there are none. Devices that are not in the snapshot are left out.
+func HeldInCommon(snapshot *pools.Snapshot, claims []*resourceapi.ResourceClaim, attribute resourceapi.FullyQualifiedName, requests []string) []string {
+	return inCommon(heldValues(snapshot, claims, attribute, requests))
+}
+
+// inCommon returns the values that are in all lists, nil if there is no list.
+func inCommon(lists [][]string) []string {
+	if len(lists) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(append([]string{}, lists[0]...), func(value string) bool {
+		return slices.ContainsFunc(lists[1:], func(other []string) bool { return !slices.Contains(other, value) })
+	})
+}
+
 // held lists, for each held device that the constraint covers, its values.
 func (a *across) held(c *common) [][]string {
+	return heldValues(a.State.Snapshot(), a.Held, c.attribute, c.requests)
+}
+
+func heldValues(snapshot *pools.Snapshot, claims []*resourceapi.ResourceClaim, attribute resourceapi.FullyQualifiedName, requests []string) [][]string {
 	var list [][]string
-	for _, claim := range a.Held {
+	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue
 		}
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			if !extension.Covers(c.requests, result.Request) {
+			if !extension.Covers(requests, result.Request) {
 				continue
 			}
-			pool, found := a.State.Snapshot().Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
+			pool, found := snapshot.Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
 			if !found {
 				continue // the device is gone, and its values are not known
 			}
 			for device := range pool.Lookup(result.Device) {
-				list = append(list, narrow.Literals(result.Driver, device.Object(), c.attribute))
+				list = append(list, narrow.Literals(result.Driver, device.Object(), attribute))
 				break
 			}
 		}
@@ -121,16 +142,27 @@ func (a *across) held(c *common) [][]string {
 }
 
 // domains calls a function with each set of values that the constraint permits, until it returns false. If
-// there is none and the pods can do without these devices, the function is called once with the empty set.
+// there is none, the pods can do without these devices, and those that are held agree, the function is called
+// once with the empty set.
 func (a *across) domains(c *common, bound bool, do func([]*value) bool) {
 	some := false
 	a.sets(c, func(values []*value) bool {
 		some = true
 		return do(values)
 	})
-	if !some && !bound {
+	if !some && !bound && c.agree(a.held(c)) {
 		do(nil)
 	}
+}
+
+// agree reports whether held devices keep to the constraint. Held has the values of each.
+func (c *common) agree(held [][]string) bool {
+	if c.most == 0 {
+		return len(held) == 0 || len(inCommon(held)) > 0
+	}
+	all := slices.Concat(held...)
+	slices.Sort(all)
+	return len(slices.Compact(all)) <= c.most && !slices.ContainsFunc(held, func(of []string) bool { return len(of) == 0 })
 }
 
 func (a *across) sets(c *common, yield func([]*value) bool) {

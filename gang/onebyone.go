@@ -59,15 +59,14 @@ func (a *asker) oneByOne() (*Result, error) {
 	return r, nil
 }
 
-// kindOf is the kind of a pod, below zero if the pod shares claims with others.
+// kindOf is the kind of a pod, below zero if the pod shares claims with others. Such a pod goes where these claims are, so its place says
+// nothing of those of others.
 func (a *asker) kindOf(pod int) int {
-	for k := range a.kinds {
-		first := a.units[a.kinds[k].units[0]].pods
-		if len(first) == 1 && (first[0] == pod || a.Pods[pod].Kind != "" && a.Pods[first[0]].Kind == a.Pods[pod].Kind) {
-			return k
-		}
+	u := &a.units[a.unitOf[pod]]
+	if len(u.pods) > 1 {
+		return -1
 	}
-	return -1
+	return u.kind
 }
 
 // sequence places pods one after the other, and keeps the state after each.

@@ -174,6 +174,7 @@ type asker struct {
 	Question
 	context context.Context
 	units   []unit
+	unitOf  []int // position of the unit by pod
 	kinds   []kind
 	// problems caches compiled problems, by the claims on a node.
 	problems map[string]*allocator.Problem

@@ -22,20 +22,20 @@ type choice []int
 
 // divide divides the pods into units, and the units into kinds.
 func (a *asker) divide() {
-	unitOf, first := make([]int, len(a.Pods)), make(map[claimKey]int)
+	parent, first := make([]int, len(a.Pods)), make(map[claimKey]int)
 	root := func(pod int) int {
-		for unitOf[pod] != pod {
-			pod = unitOf[pod]
+		for parent[pod] != pod {
+			pod = parent[pod]
 		}
 		return pod
 	}
 	for i := range a.Pods {
-		unitOf[i] = i
+		parent[i] = i
 		for _, claims := range a.Pods[i].Variants {
 			for _, claim := range claims {
 				if with, shared := first[keyOf(claim)]; shared {
 					one, other := root(with), root(i)
-					unitOf[max(one, other)] = min(one, other)
+					parent[max(one, other)] = min(one, other)
 				} else {
 					first[keyOf(claim)] = i
 				}
@@ -51,6 +51,7 @@ func (a *asker) divide() {
 			a.units = append(a.units, unit{})
 		}
 		a.units[at].pods = append(a.units[at].pods, i)
+		a.unitOf = append(a.unitOf, at)
 	}
 	kinds := make(map[string]int)
 	for u := range a.units {

@@ -370,3 +370,68 @@ func TestRankedNodesAreGoneWithRevert(t *testing.T) {
 		}
 	}
 }
+
+// A claim that pods share keeps its device when further devices of its node are expected, and gives it back.
+func TestExpectMovesWhatClaimsHold(t *testing.T) {
+	cluster := gpuCluster("a", "b")
+	claim := &resourceapi.ResourceClaim{Spec: cluster.Templates[0].Spec.Spec}
+	claim.Namespace, claim.Name = "default", "shared"
+	cluster.Claims = append(cluster.Claims, claim)
+	nics := gpuSlice("b", 3)
+	nics.Name, nics.Spec.Driver, nics.Spec.Pool.Name = "nics", "a-nic.example.com", "nics" // its pools come before those of the GPUs
+	cluster.Slices = append(cluster.Slices, nics)
+	state := open(t, cluster, simulate.Options{})
+	template, err := state.TemplateOf("b", nil)
+	must(t, err)
+	sim := state.Sim()
+	onA := simulate.Real(func(n *corev1.Node) bool { return n.Name == "a" })
+	pod := gpuPods("one", 1)[0]
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("shared")}}
+	r, err := sim.Place(t.Context(), pod, onA, simulate.FirstFit)
+	must(t, err)
+	if !r.All() {
+		t.Fatal(r)
+	}
+	must(t, sim.Expect("a", template))
+	free := func(want int) {
+		t.Helper()
+		devices, left := 0, 0
+		now := sim.State()
+		for _, use := range now.Devices(nodeOf(t, now, "a")) {
+			if devices++; use.Free {
+				left++
+			}
+		}
+		if found := fit(t, now, shapeOf(t, state, gpuPods("one", 1)), onA); devices != 7 || left != want+3 || found.Pods != want {
+			t.Errorf("%d of %d devices are free, and %d pods fit; want %d GPUs and 3 NICs", left, devices, found.Pods, want)
+		}
+	}
+	free(3)
+	must(t, sim.Evict(pod))
+	free(4)
+}
+
+// A pod in the middle of equal nodes of a template leaves as many nodes before it and behind it.
+func TestPodInTheMiddleOfATemplate(t *testing.T) {
+	state := open(t, gpuCluster("a"), simulate.Options{})
+	template, err := state.TemplateOf("a", nil)
+	must(t, err)
+	shape := shapeOf(t, state, gpuPods("three", 1))
+	for at := range 5 {
+		sim := state.Sim()
+		must(t, sim.Add(template, 5))
+		if r, err := sim.Put(t.Context(), gpuPods("two", 1)[0], template.At(at)); err != nil || !r.All() {
+			t.Fatal(r, err)
+		}
+		if found := fit(t, sim.State(), shape, simulate.Added(template)); found.Pods != 4 {
+			t.Errorf("with a pod on node %d, %d pods fit on the others, want 4", at, found.Pods)
+		}
+		names := make(map[string]bool)
+		for _, placement := range place(t, sim, shape, 4, simulate.Added(template)) {
+			names[placement.Node.Name()] = true
+		}
+		if len(names) != 4 || names[template.At(at).Name()] {
+			t.Errorf("with a pod on node %d, they are on %v", at, names)
+		}
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/ending"
 	"github.com/dray-project/dray/internal/dev/peer"
 	"github.com/dray-project/dray/simulate"
 )
@@ -72,7 +73,7 @@ func allSeen(t *testing.T, seen map[string]int, kinds ...string) {
 func TestLikeStepByStep(t *testing.T) {
 	seen := playAll(t, 100, allocator.Options{}, peer.Dray(), false)
 	allSeen(t, seen, "placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
-		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "put by shape", "not put", "node added", "node added again", "node there already", "committed", "merged")
+		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "put by shape", "ended early", "not put", "node added", "node added again", "node there already", "committed", "merged")
 }
 
 // The same holds with other devices, for as long as the allocator has the same policy.
@@ -113,27 +114,13 @@ var errPatience = errors.New("the search of upstream's allocator takes too long"
 // patient gives up a question on which an allocator tries too much. It does not depend on how fast the machine is.
 func patient(a alloctest.Allocator) alloctest.Allocator {
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
-		counted := &countedContext{Context: ctx, left: patience}
+		counted := ending.After(ctx, patience)
 		outcome := a(counted, c)
-		if counted.left <= 0 {
+		if counted.Err() != nil {
 			return alloctest.Outcome{Err: errPatience}
 		}
 		return outcome
 	}
-}
-
-// countedContext ends once it was asked often enough. One goroutine has it.
-type countedContext struct {
-	context.Context
-	left int
-}
-
-// Err implements context.Context.
-func (c *countedContext) Err() error {
-	if c.left--; c.left <= 0 {
-		return context.Canceled
-	}
-	return c.Context.Err()
 }
 
 // disagreement says why a step says nothing about the simulation.
@@ -244,6 +231,8 @@ type game struct {
 	left []leftNode
 
 	pods, taints, classes, templateNumber, nodesAdded int
+	// calls counts calls of ending.
+	calls int
 	// extended has claims ask for more than resource.k8s.io/v1 knows.
 	extended bool
 	puts     int // see putOn

@@ -65,7 +65,7 @@ type tally struct {
 }
 
 // exact reports whether the count can be updated by the difference for each changed node.
-func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 && t.Err == nil }
+func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 }
 
 // counts caches the last exact count of real nodes for each kind of pods.
 type counts struct {

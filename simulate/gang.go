@@ -206,12 +206,18 @@ func closest(domains []domain) *domain {
 	return best
 }
 
-// withoutDomain says which label or attribute is missing on nodes that are in no domain.
+// withoutDomain says which label or attribute is missing on nodes that are in no domain, or which value.
 func withoutDomain(t []Topology) string {
 	phrases := make([]string, len(t))
 	for i := range t {
 		if phrases[i] = "the label " + t[i].NodeLabel; t[i].NodeLabel == "" {
 			phrases[i] = "a device with the attribute " + string(t[i].DeviceAttribute)
+		}
+		switch {
+		case len(t[i].Values) > 0:
+			phrases[i] += " = " + strings.Join(t[i].Values, " or ")
+		case t[i].Values != nil:
+			phrases[i] += " and a value that is permitted"
 		}
 	}
 	return "the node does not have " + strings.Join(phrases, ", or not ")
@@ -368,11 +374,14 @@ func (m *Sim) eachDomain(inv *nodeFacts, t []Topology, values []string, visit fu
 	case len(t) == 0:
 		visit(values)
 	case t[0].NodeLabel != "":
-		if value, found := inv.Node.Labels[t[0].NodeLabel]; found {
+		if value, found := inv.Node.Labels[t[0].NodeLabel]; found && t[0].Permits(value) {
 			m.eachDomain(inv, t[1:], append(values, value), visit)
 		}
 	default:
 		for _, value := range m.attributeValues(inv, t[0].DeviceAttribute) {
+			if !t[0].Permits(value) {
+				continue
+			}
 			m.eachDomain(inv, t[1:], append(values, value), visit)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -129,6 +130,17 @@ func (w *gangWorld) in(t []simulate.Topology, values []string) *reference {
 	return r
 }
 
+// permitted reports whether a topology permits a value. Letters are strings, digits are numbers.
+func permitted(t *simulate.Topology, value string) bool {
+	if t.Values == nil {
+		return true
+	}
+	if t.DeviceAttribute != "" && value >= "a" {
+		value = strconv.Quote(value)
+	}
+	return slices.Contains(t.Values, value)
+}
+
 // valuesIn lists what nodes have, in the order of nodes and devices.
 func (w *gangWorld) valuesIn(t []simulate.Topology) [][]string {
 	var all [][]string
@@ -137,14 +149,16 @@ func (w *gangWorld) valuesIn(t []simulate.Topology) [][]string {
 		for _, topology := range t {
 			var values []string
 			if topology.NodeLabel != "" {
-				if rack, found := node.Labels["rack"]; found {
+				if rack, found := node.Labels["rack"]; found && permitted(&topology, rack) {
 					values = []string{rack}
 				}
 			} else {
 				for _, slice := range w.slices {
 					for d := range slice.Spec.Devices {
-						if *slice.Spec.NodeName == node.Name {
-							values = append(values, fabricsOf(&slice.Spec.Devices[d])...)
+						for _, value := range fabricsOf(&slice.Spec.Devices[d]) {
+							if *slice.Spec.NodeName == node.Name && permitted(&topology, value) {
+								values = append(values, value)
+							}
 						}
 					}
 				}
@@ -186,6 +200,25 @@ func TestDemands(t *testing.T) {
 	}
 }
 
+// topologiesOf draws what a gang must have in common. Pods of the gang run already in some cases, and contradict each other in a few.
+func topologiesOf(seed uint64, random *rand.Rand) (topologies []simulate.Topology) {
+	if random.IntN(3) == 0 {
+		topologies = append(topologies, simulate.Topology{NodeLabel: "rack", Preferred: random.IntN(2) == 0})
+	}
+	if random.IntN(6) > 0 {
+		topologies = append(topologies, simulate.Topology{DeviceAttribute: fabric, Preferred: random.IntN(3) == 0, Requests: [][]string{nil, {"gpus"}}[random.IntN(2)]})
+	}
+	for i := range topologies {
+		switch {
+		case seed%20 == 0:
+			topologies[i].Values = []string{}
+		case seed%4 == 1:
+			topologies[i].Values = []string{`"b"`, "1"}
+		}
+	}
+	return topologies
+}
+
 // Gangs are placed where placing them pod by pod in each domain, of which other devices are taken away,
 // finds the first place. For equal pods, counting devices says whether there is a place at all. Only where pod by pod
 // not all topologies can be kept, placing them together may change the answer.
@@ -209,13 +242,7 @@ func TestGangByBruteForce(t *testing.T) {
 			d.Shape = shapeOf(t, state, equal)
 			demands = append(demands, d)
 		}
-		var topologies []simulate.Topology
-		if random.IntN(3) == 0 {
-			topologies = append(topologies, simulate.Topology{NodeLabel: "rack", Preferred: random.IntN(2) == 0})
-		}
-		if random.IntN(6) > 0 {
-			topologies = append(topologies, simulate.Topology{DeviceAttribute: fabric, Preferred: random.IntN(3) == 0, Requests: [][]string{nil, {"gpus"}}[random.IntN(2)]})
-		}
+		topologies := topologiesOf(seed, random)
 		got, err := state.Sim().Gang(t.Context(), demands, topologies, simulate.Real(nil), simulate.FirstFit)
 		if err != nil {
 			t.Fatal(err)

@@ -429,6 +429,55 @@ func TestMergeOnOneNode(t *testing.T) {
 	}
 }
 
+// Two Sims may fill a node together, up to the last pod.
+func TestMergeFillsANode(t *testing.T) {
+	c := gpuCluster("a")
+	c.Nodes[0].Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
+	state := open(t, c, simulate.Options{})
+	with := func(pods ...string) *simulate.Sim {
+		sim := state.Sim()
+		for _, name := range pods {
+			pod := &corev1.Pod{}
+			pod.Namespace, pod.Name = "default", name
+			if r, err := sim.Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+				t.Fatalf("placed %d, %v", r.Placed, err)
+			}
+		}
+		return sim
+	}
+	full := with("first")
+	if err := full.Merge(with("second")); err != nil {
+		t.Error(err)
+	}
+	var conflict *simulate.ConflictError
+	if err := with("first", "second").Merge(with("third")); !errors.As(err, &conflict) || conflict.Object != "node a" {
+		t.Errorf("three pods on a node for two: %v", err)
+	}
+}
+
+// What one of the Sims expects of a node is expected after the merge, and after an update of the cluster.
+func TestMergeOfExpectations(t *testing.T) {
+	c := gpuCluster("a", "b")
+	c.Slices = c.Slices[:1]
+	state := open(t, c, simulate.Options{})
+	template, err := state.TemplateOf("a", nil)
+	must(t, err)
+	sim, other := state.Sim(), state.Sim()
+	must(t, sim.Expect("b", template))
+	place(t, other, shapeOf(t, state, gpuPods("three", 1)), 1, simulate.Real(nil))
+	must(t, other.Merge(sim))
+	onlyB := simulate.Real(func(n *corev1.Node) bool { return n.Name == "b" })
+	shape := shapeOf(t, state, gpuPods("two", 1))
+	if found := fit(t, other.State(), shape, onlyB); found.Pods != 2 {
+		t.Errorf("after the merge %d pods fit on b, want 2", found.Pods)
+	}
+	updated, err := other.State().Update(c)
+	must(t, err)
+	if found := fit(t, updated, shape, onlyB); found.Pods != 2 {
+		t.Errorf("after the update %d pods fit on b, want 2", found.Pods)
+	}
+}
+
 // A pool of several nodes of which a device was allocated and given back again is as it was.
 func TestMergeAfterGivingBack(t *testing.T) {
 	c := gpuCluster("a", "b", "c", "d")
@@ -511,4 +560,27 @@ func TestMergeClaim(t *testing.T) {
 	if r, err := none.Drain(t.Context(), simulate.Real(nil), simulate.FirstFit, "a"); err != nil || r.Placed != 2 {
 		t.Errorf("%d pods found another node, %v; want 2", r.Placed, err)
 	}
+}
+
+// A claim that the other Sim gave another device of a pool of several nodes has that one after the merge.
+func TestMergeClaimWithAnotherSharedDevice(t *testing.T) {
+	c, pods := sharing(1, false)
+	c.Slices[0].Spec.NodeName, c.Slices[0].Spec.AllNodes = nil, ptr.To(true)
+	state := open(t, c, simulate.Options{})
+	put := func(sim *simulate.Sim, pod *corev1.Pod, device string) {
+		t.Helper()
+		if r, err := sim.Put(t.Context(), pod, nodeOf(t, state, "a"), gpuResults("a", device)); err != nil || !r.All() {
+			t.Fatalf("%s: %v, %v", device, r.Err, err)
+		}
+	}
+	sim := state.Sim()
+	put(sim, pods[0], "gpu-0")
+	state = sim.State()
+	mine, other := state.Sim(), state.Sim()
+	must(t, other.Evict(pods[0]))
+	put(other, pods[0], "gpu-1")
+	must(t, mine.Merge(other))
+	put(mine, gpuPods("one", 1)[0], "gpu-0")
+	must(t, mine.Evict(pods[0]))
+	put(mine, gpuPods("two", 1)[0], "gpu-1")
 }

@@ -6,7 +6,6 @@ package simulate_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dray-project/dray/internal/dev/ending"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -131,7 +131,7 @@ func TestPlaceManyEndsWithItsContext(t *testing.T) {
 	}
 	for _, on := range []simulate.Nodes{simulate.Real(nil), simulate.New(template, 1)} {
 		for _, policy := range []simulate.NodePolicy{simulate.FirstFit, simulate.Pack} {
-			ctx := &countedContext{Context: t.Context(), left: 4}
+			ctx := ending.After(t.Context(), 3)
 			sim := state.Sim()
 			if err := second(sim.PlaceMany(ctx, shape, 1<<40, on, policy)); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
@@ -223,54 +223,6 @@ func TestPodThatNamesAClaimTwice(t *testing.T) {
 	before, after := fit(t, state, one, simulate.Real(nil)), fit(t, sim.State(), one, simulate.Real(nil))
 	if after.Pods != before.Pods-1 {
 		t.Errorf("%d pods fit, before %d", after.Pods, before.Pods)
-	}
-}
-
-// With whatever it is doing, a call ends with its context: with its error, or with all of the answer.
-func TestCallsEndWithTheirContext(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, *simulate.State) (string, error){
-		"place where least is left": func(ctx context.Context, state *simulate.State) (string, error) {
-			r, err := state.Sim().Place(ctx, gpuPods("two", 1)[0], simulate.Real(nil), simulate.Pack)
-			return fmt.Sprint(r.Placed, r.Undecided, r.Err), err
-		},
-		"why not": func(ctx context.Context, state *simulate.State) (string, error) {
-			r, err := state.Sim().Place(t.Context(), gpuPods("three", 1)[0], simulate.Real(func(n *corev1.Node) bool { return n.Name != "b" }), simulate.FirstFit)
-			if err != nil || r.Placed > 0 {
-				t.Fatalf("%d placed, %v", r.Placed, err)
-			}
-			refusals, err := r.Why(ctx)
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprint(len(refusals), refusals[0].String()), nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			answer := func(ctx context.Context) (string, error) {
-				c := gpuCluster("a", "b", "c")
-				for _, i := range []int{0, 2} {
-					c.Slices[i].Spec.Devices = c.Slices[i].Spec.Devices[:2]
-				}
-				return ask(ctx, open(t, c, simulate.Options{})) // which remembers nothing yet
-			}
-			want, err := answer(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			ended := 0
-			for left := 1; ; left++ {
-				got, err := answer(&countedContext{Context: t.Context(), left: left})
-				if err == nil && got == want {
-					break
-				}
-				if ended++; !errors.Is(err, context.Canceled) {
-					t.Fatalf("after %d looks: %s, %v", left, got, err)
-				}
-			}
-			if ended < 2 {
-				t.Errorf("it looked at the context %d times", ended)
-			}
-		})
 	}
 }
 

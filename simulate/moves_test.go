@@ -4,12 +4,15 @@
 package simulate_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/internal/dev/ending"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )
@@ -108,11 +111,36 @@ func (g *game) place(n int) {
 		g.Fatalf("seed %d: %d shapes, %v", g.seed, len(shapes), err)
 	}
 	set, fresh := g.set()
-	got, err := g.sim.PlaceMany(g.Context(), shapes[0], n, set, simulate.FirstFit)
+	got, err := g.twice(func(ctx context.Context) (simulate.Result, error) {
+		return g.sim.PlaceMany(ctx, shapes[0], n, set, simulate.FirstFit)
+	})
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
 	g.compare(got, pods, fresh)
+}
+
+// ending returns a context that ends after some looks at it, if it does before the call has ended.
+func (g *game) ending() context.Context {
+	g.calls++
+	return ending.After(g.Context(), int64(g.calls*5%17))
+}
+
+// twice makes every third call with a context that may end, first. If that is so, nothing has changed. Else it is reverted.
+func (g *game) twice(call func(context.Context) (simulate.Result, error)) (simulate.Result, error) {
+	if ctx := g.ending(); g.calls%3 == 0 {
+		g.sim.Fork()
+		switch _, err := call(ctx); {
+		case err == nil:
+			g.sim.Revert()
+		case errors.Is(err, context.Canceled):
+			g.sim.Commit()
+			g.seen["ended early"]++
+		default:
+			g.Fatalf("seed %d: %v", g.seed, err)
+		}
+	}
+	return call(g.Context())
 }
 
 // fits counts without placing.
@@ -126,8 +154,9 @@ func (g *game) fits() {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
 	set, _ := simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), 0
+	_, ended := g.sim.State().FitsMany(g.ending(), shapes[0], set)
 	fit, err := g.sim.State().FitsMany(g.Context(), shapes[0], set)
-	if err != nil {
+	if err != nil || ended != nil && !errors.Is(ended, context.Canceled) {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
 	const most = 40
@@ -184,7 +213,9 @@ func (g *game) drain() {
 		return
 	}
 	node := g.ref.nodes[g.rand.IntN(len(g.ref.nodes))].Name
-	got, err := g.sim.Drain(g.Context(), simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), simulate.FirstFit, node)
+	got, err := g.twice(func(ctx context.Context) (simulate.Result, error) {
+		return g.sim.Drain(ctx, simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), simulate.FirstFit, node)
+	})
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}

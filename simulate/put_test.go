@@ -409,6 +409,28 @@ func TestPutShares(t *testing.T) {
 	}
 }
 
+// One allocation cannot have a device twice, nor can two allocations of a pod have it.
+func TestPutDeviceTwice(t *testing.T) {
+	for _, several := range []bool{false, true} { // nodes have the pool
+		c := gpuCluster("a")
+		if several {
+			c.Slices[0].Spec.NodeName, c.Slices[0].Spec.AllNodes = nil, ptr.To(true)
+		}
+		state := open(t, c, simulate.Options{})
+		pod := gpuPods("two", 1)[0]
+		one := gpuResults("a", "gpu-0", "gpu-0")
+		_, err := state.Sim().Put(t.Context(), pod, nodeOf(t, state, "a"), one)
+		if err == nil || !strings.Contains(err.Error(), "allocation 0: result 1: device gpu.example.com/a/gpu-0 is in use") {
+			t.Errorf("pool of several nodes: %t: one allocation: %v", several, err)
+		}
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "more", ResourceClaimTemplateName: ptr.To("one")})
+		_, err = state.Sim().Put(t.Context(), pod, nodeOf(t, state, "a"), gpuResults("a", "gpu-0", "gpu-1"), gpuResults("a", "gpu-1"))
+		if err == nil || !strings.Contains(err.Error(), "allocation 1: result 0: device gpu.example.com/a/gpu-1 is in use") {
+			t.Errorf("pool of several nodes: %t: two allocations: %v", several, err)
+		}
+	}
+}
+
 // After a merge a pod that the other Sim evicted is on no node. It is a conflict if both did.
 func TestMergeEvictions(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})

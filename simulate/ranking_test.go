@@ -33,8 +33,11 @@ func TestRankedNodesAreThoseOfAllNodes(t *testing.T) {
 			pod.Spec.NodeSelector = map[string]string{"half": fmt.Sprint(half)}
 			pods = append(pods, pod)
 		}
-		for range 40 {
+		for step := range 40 {
 			c.change(sim)
+			if step%9 == 8 {
+				sim.admitted = nil // as if there had been too many kinds
+			}
 			pod, n, on := pods[c.rand.IntN(len(pods))], c.rand.IntN(2), sets[c.rand.IntN(2)]
 			other := sim.State().Sim()
 			var got Result

@@ -101,6 +101,9 @@ type Topology struct {
 	// Requests are the names of the requests to which DeviceAttribute applies, as in a DeviceConstraint:
 	// "request" or "request/subrequest". If it is empty, it applies to all.
 	Requests []string
+	// Values are those that the gang may have in common, as in InCommon: that of its pods which run already, for
+	// instance. Nil permits all, an empty list none.
+	Values []string
 	// Preferred topologies are dropped, the last one first, if the gang does not fit otherwise. List the levels
 	// of a hierarchy in order, such as zone and rack, all preferred. The gang is then placed in the innermost
 	// level that has room.
@@ -109,6 +112,11 @@ type Topology struct {
 
 func (t *Topology) name() string {
 	return cmp.Or(t.NodeLabel, string(t.DeviceAttribute))
+}
+
+// Permits reports whether the gang may have a value in common.
+func (t *Topology) Permits(value string) bool {
+	return t.Values == nil || slices.Contains(t.Values, value)
 }
 
 // Closest is the domain that comes closest to having room for a gang.

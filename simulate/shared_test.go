@@ -179,3 +179,17 @@ func TestAdminAccessTiesAClaim(t *testing.T) {
 		}
 	}
 }
+
+// Searches among pools of several nodes take of the budget of a call, too.
+func TestBudgetWithSharedPools(t *testing.T) {
+	for budget, want := range map[int64]simulate.Fit{1: {Pods: 1, Undecided: 1}, 1000: {Pods: 1}} {
+		c := gpuCluster("a", "b")
+		c.Slices = c.Slices[:1]
+		slice := &c.Slices[0].Spec
+		slice.NodeName, slice.AllNodes, slice.Devices = nil, ptr.To(true), slice.Devices[:2]
+		state := open(t, c, simulate.Options{Budget: budget})
+		if got := fit(t, state, shapeOf(t, state, gpuPods("two", 1)), simulate.Real(nil)); got != want {
+			t.Errorf("budget %d: %+v, want %+v", budget, got, want)
+		}
+	}
+}

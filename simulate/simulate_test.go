@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -152,17 +153,21 @@ func TestUndecidedIsNotNo(t *testing.T) {
 	}
 }
 
+// failAtThird makes it an error to look at the third device of a slice for a pod with one GPU.
+func failAtThird(c *simulate.Cluster, slice *resourceapi.ResourceSlice) {
+	for i := range 2 {
+		slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"size": {IntValue: ptr.To(int64(1))}}
+	}
+	c.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].size == 1`}}}
+}
+
 // An undecided answer does not count on a node whose CPU is used up before.
 func TestUndecidedBeyondCPU(t *testing.T) {
 	c := gpuCluster()
 	node := nodeNamed("gpu")
 	node.Status.Allocatable = cpus("2")
 	slice := gpuSlice("gpu", 3)
-	for i := range 2 {
-		slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"size": {IntValue: ptr.To(int64(1))}}
-	}
-	// Looking at the third device is an error.
-	c.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].size == 1`}}}
+	failAtThird(&c, slice)
 	state := open(t, c, simulate.Options{})
 	template, err := state.Template(simulate.TemplateSpec{Node: node, Slices: []*resourceapi.ResourceSlice{slice}})
 	if err != nil {
@@ -175,6 +180,17 @@ func TestUndecidedBeyondCPU(t *testing.T) {
 	r, err := state.Sim().PlaceMany(t.Context(), shapeOf(t, state, pods), 3, simulate.New(template, 1), simulate.FirstFit)
 	if err != nil || r.Placed != 2 || r.Unfit != 1 || r.Err != nil {
 		t.Errorf("%d are placed, %d do not fit, %d are undecided (%v), %v; want 2, 1, 0", r.Placed, r.Unfit, r.Undecided, r.Err, err)
+	}
+}
+
+// A count ends where an answer is an error, and says so.
+func TestCountUpToAnError(t *testing.T) {
+	c := gpuCluster("gpu")
+	failAtThird(&c, c.Slices[0])
+	state := open(t, c, simulate.Options{})
+	got, err := state.FitsMany(t.Context(), shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil))
+	if err != nil || got.Pods != 2 || got.Undecided != 1 || got.Err == nil || !strings.Contains(got.Err.Error(), "size") {
+		t.Errorf("%+v, %v; want 2 pods, and one node undecided because of size", got, err)
 	}
 }
 

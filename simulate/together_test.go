@@ -366,3 +366,38 @@ func TestGangTogetherInCommon(t *testing.T) {
 		t.Errorf("drain: placed %d, unfit %d, %v", drained.Placed, drained.Unfit, err)
 	}
 }
+
+// Pods that are asked about together keep what their claims ask for beyond the API.
+func TestTogetherWithExtensions(t *testing.T) {
+	c := gpuCluster("a")
+	c.Slices[0].Spec.Devices = c.Slices[0].Spec.Devices[:3]
+	for i, board := range []string{"x", "x", "y"} {
+		c.Slices[0].Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"board": {StringValue: &board}}
+	}
+	for _, template := range c.Templates {
+		if template.Name == "two" {
+			template.Spec.Annotations = map[string]string{"dray-project.github.io/extension": `{"maxDistinct": [{"attribute": "gpu.example.com/board", "most": 1}]}`}
+		}
+	}
+	state := open(t, c, simulate.Options{Extensions: true})
+	// The pod with one GPU would take a GPU of the only board with two.
+	demands := []simulate.Demand{{Shape: shapeOf(t, state, gpuPods("one", 1)), Count: 1}, {Shape: shapeOf(t, state, gpuPods("two", 1)), Count: 1}}
+	result, err := state.Sim().Gang(t.Context(), demands, nil, simulate.Real(nil), simulate.FirstFit)
+	if err != nil || !result.All() {
+		t.Fatalf("%d placed, %v, %v", result.Placed, result.Err, err)
+	}
+	for placement := range result.Placements() {
+		claims, err := placement.Claims(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, held := range claims[0].Status.Allocation.Devices.Results {
+			got = append(got, held.Device)
+		}
+		want := map[string]string{"one-0": "[gpu-2]", "two-0": "[gpu-0 gpu-1]"}[placement.Pod.Name]
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s has %v, want %s", placement.Pod.Name, got, want)
+		}
+	}
+}

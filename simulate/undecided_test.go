@@ -513,3 +513,32 @@ func TestAnyWithErrors(t *testing.T) {
 		t.Errorf("%d are placed, %d undecided (%v), %v; want two, and an error about the third", r.Placed, r.Undecided, r.Err, err)
 	}
 }
+
+// Devices of pools of several nodes are taken once that is certain: here the NIC is the same one, whatever the node is.
+func TestAnySameSharedDevice(t *testing.T) {
+	c := gpuCluster()
+	nics := gpuSlice("zz", 3)
+	nics.Spec.Driver, nics.Spec.NodeName, nics.Spec.AllNodes = "nic.example.com", nil, ptr.To(true)
+	class := &resourceapi.DeviceClass{}
+	class.Name = "nic"
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "nic.example.com"`}}}
+	c.Classes, c.Slices = append(c.Classes, class), append(c.Slices, nics)
+	requests := &c.Templates[0].Spec.Spec.Devices.Requests
+	*requests = append(*requests, *(*requests)[0].DeepCopy())
+	(*requests)[1].Name, (*requests)[1].Exactly.DeviceClassName = "nic", "nic"
+	state := open(t, c, simulate.Options{})
+	undecided := anyOf(t, state, gpuTemplates(t, state, 1, 2, 3)...)
+	sim, pods := state.Sim(), gpuPods("one", 4)
+	must(t, sim.Add(undecided, 1))
+	for i, want := range []string{"gpu1 gpu2 gpu3", "gpu2 gpu3", "gpu3", ""} {
+		r, err := sim.Place(t.Context(), pods[i], simulate.Added(undecided), simulate.FirstFit)
+		if err != nil || r.Undecided > 0 || r.All() != (want != "") {
+			t.Fatalf("pod %d: placed %d, undecided %d, %v, %v", i, r.Placed, r.Undecided, r.Err, err)
+		}
+		for p := range r.Placements() {
+			if got := names(sim.Options(p.Node)); got != want {
+				t.Errorf("pod %d: the node can be %q, want %q", i, got, want)
+			}
+		}
+	}
+}

@@ -196,12 +196,19 @@ func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 			return "a claim of the pod is allocated on other nodes"
 		}
 	}
+	short := "" // the first by name, as numbers of resources are given in any order
 	for _, d := range kind.variantAt(number).demands {
-		if amounts.Room(rec.facts.allocatable, rec.used, []amounts.Demand{d}, 1) == 0 {
-			return "too little " + string(w.resources.Name(d.Resource))
+		if amounts.Room(rec.facts.allocatable, rec.used, []amounts.Demand{d}, 1) > 0 {
+			continue
+		}
+		if name := string(w.resources.Name(d.Resource)); short == "" || name < short {
+			short = name
 		}
 	}
-	return ""
+	if short == "" {
+		return ""
+	}
+	return "too little " + short
 }
 
 // keptAway returns the reason why a pod may not run on a node.

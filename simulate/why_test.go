@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -209,34 +210,45 @@ func TestWhyGang(t *testing.T) {
 	c.Slices[0].Spec.Devices = c.Slices[0].Spec.Devices[:1]
 	for i, node := range c.Nodes {
 		node.Labels = map[string]string{"rack": []string{"near", "near", "far"}[i]}
+		for d := range c.Slices[i].Spec.Devices {
+			c.Slices[i].Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"rail": {IntValue: ptr.To(int64(d))}}
+		}
 	}
 	state := open(t, c, simulate.Options{})
 	demands := []simulate.Demand{{Shape: shapeOf(t, state, gpuPods("one", 7)), Count: 7}}
-	for _, test := range []struct {
-		label string
-		pods  int
-		nodes map[string]string
+	same := func(reason string) map[string]string { return map[string]string{"a": reason, "b": reason, "c": reason} }
+	for name, test := range map[string]struct {
+		topologies []simulate.Topology
+		pods       int
+		nodes      map[string]string
 	}{
-		{"rack", 2, map[string]string{"a": "devices", "b": "devices"}},
-		{"hall", 7, map[string]string{"a": "the node does not have the label hall", "b": "the node does not have the label hall", "c": "the node does not have the label hall"}},
+		"a rack":        {[]simulate.Topology{{NodeLabel: "rack"}}, 2, map[string]string{"a": "devices", "b": "devices"}},
+		"the far rack":  {[]simulate.Topology{{NodeLabel: "rack", Values: []string{"far"}}}, 3, map[string]string{"c": "devices"}},
+		"no such rack":  {[]simulate.Topology{{NodeLabel: "rack", Values: []string{"x", "y"}}}, 7, same("the node does not have the label rack = x or y")},
+		"none is right": {[]simulate.Topology{{NodeLabel: "rack", Values: []string{}}}, 7, same("the node does not have the label rack and a value that is permitted")},
+		"no hall":       {[]simulate.Topology{{NodeLabel: "hall"}}, 7, same("the node does not have the label hall")},
+		"no attribute": {[]simulate.Topology{{NodeLabel: "rack"}, {DeviceAttribute: "example.com/rail", Values: []string{"1"}}}, 7,
+			same("the node does not have the label rack, or not a device with the attribute example.com/rail = 1")},
+		// Each node has one GPU of a rail, which the first pod has. Others do not count for the second.
+		"one rail": {[]simulate.Topology{{DeviceAttribute: "gpu.example.com/rail"}}, 4, same("devices")},
 	} {
 		sim := state.Sim()
-		r, err := sim.Gang(t.Context(), demands, []simulate.Topology{{NodeLabel: test.label}}, simulate.Real(nil), simulate.FirstFit)
+		r, err := sim.Gang(t.Context(), demands, test.topologies, simulate.Real(nil), simulate.FirstFit)
 		if err != nil || r.All() {
-			t.Fatalf("%s: placed %t, %v", test.label, r.All(), err)
+			t.Fatalf("%s: placed %t, %v", name, r.All(), err)
 		}
 		refusals, err := r.Why(t.Context())
 		if err != nil || len(refusals) != 1 {
-			t.Fatalf("%s: %d refusals, %v", test.label, len(refusals), err)
+			t.Fatalf("%s: %d refusals, %v", name, len(refusals), err)
 		}
 		if refusals[0].Pods != test.pods {
-			t.Errorf("%s: %d pods are refused, want %d", test.label, refusals[0].Pods, test.pods)
+			t.Errorf("%s: %d pods are refused, want %d", name, refusals[0].Pods, test.pods)
 		}
 		if diff := cmp.Diff(test.nodes, listedNodes(&refusals[0])); diff != "" {
-			t.Errorf("%s: nodes (-want +got):\n%s", test.label, diff)
+			t.Errorf("%s: nodes (-want +got):\n%s", name, diff)
 		}
 		if left := fit(t, sim.State(), demands[0].Shape, simulate.Real(nil)); left.Pods != 9 {
-			t.Errorf("%s: %d pods fit after the gang was refused, want 9", test.label, left.Pods)
+			t.Errorf("%s: %d pods fit after the gang was refused, want 9", name, left.Pods)
 		}
 	}
 }
@@ -286,5 +298,25 @@ func TestWhyListsPoolsByName(t *testing.T) {
 	}
 	if len(all) != 2 {
 		t.Errorf("%d groups, want that of a and b, and that of z", len(all))
+	}
+}
+
+// Where a node has too little of several resources, the reason names the first by name, as dray explain does.
+func TestWhyNamesTheFirstResource(t *testing.T) {
+	for range 30 {
+		c := gpuCluster("a")
+		c.Nodes[0].Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi"), "example.com/nic": resource.MustParse("1"), "pods": resource.MustParse("0")}
+		pod := gpuPods("one", 1)[0]
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			"cpu": resource.MustParse("1"), "memory": resource.MustParse("2Gi"), "example.com/nic": resource.MustParse("2"),
+		}}}}
+		r, err := open(t, c, simulate.Options{}).Sim().Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusals, err := r.Why(t.Context())
+		if err != nil || len(refusals) != 1 || len(refusals[0].Others) != 1 || refusals[0].Others[0].Reason != "too little example.com/nic" {
+			t.Fatalf("refused because of %v, %v", refusals, err)
+		}
 	}
 }

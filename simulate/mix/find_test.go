@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/dev/ending"
 	"github.com/dray-project/dray/simulate"
 	"github.com/dray-project/dray/simulate/mix"
 )
@@ -581,6 +582,29 @@ func TestFindIsUndecided(t *testing.T) {
 	}
 	if len(plan.Left[0].Why.Undecided) != 1 || plan.Cost != 1 || len(plan.Nodes) != 1 {
 		t.Errorf("%v, cost %v, %d nodes", plan.Left[0].Why, plan.Cost, len(plan.Nodes))
+	}
+}
+
+// Whatever a question is at when its context ends, it ends, too.
+func TestFindEndsAnywhere(t *testing.T) {
+	all := features{nics: true, cpu: true, aligned: true, limits: true, existing: true, selectors: true, halves: true, lists: true}
+	ended := 0
+	for seed := range uint64(12) {
+		ended += ending.Anywhere(t, func(ctx context.Context) (string, error) {
+			state, q := newLab(t).generate(rand.New(rand.NewPCG(seed, 31)), all)
+			plan, err := mix.Find(ctx, state, q)
+			if err != nil {
+				return "", err
+			}
+			var left []string
+			for i := range plan.Left {
+				left = append(left, string(plan.Left[i].Reason), plan.Left[i].Why.String())
+			}
+			return fmt.Sprint(plan.Cost, plan.Bound, plan.LeftBound, len(plan.Nodes), len(plan.Existing), left), nil
+		})
+	}
+	if ended < 200 {
+		t.Errorf("only %d questions ended early", ended)
 	}
 }
 

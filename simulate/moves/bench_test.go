@@ -6,9 +6,11 @@ package moves_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/simulate"
@@ -102,4 +104,73 @@ func BenchmarkMoves(b *testing.B) {
 			b.ReportMetric(plan.Bound, "bound")
 		}
 	})
+}
+
+// BenchmarkBound counts how many plans are proven to cost least, without looking at sets of pods: for pods with all eight GPUs of a node, on 30 nodes that are
+// mostly in use by pods of other sizes, and on those where 25 such pods were to be placed before the others. They ask for eight, also with a constraint on
+// all claims, or for all devices.
+func BenchmarkBound(b *testing.B) {
+	for _, claims := range []string{"count", "constraint", "all"} {
+		for _, whole := range []int{0, 25} {
+			b.Run(fmt.Sprintf("claims=%s/whole=%d", claims, whole), func(b *testing.B) {
+				var states []*simulate.State
+				c := gpuCluster(slices.Repeat([]int{8}, 30)...)
+				switch last := c.Templates[len(c.Templates)-1].Spec.Spec.Devices.Requests[0].Exactly; claims {
+				case "constraint":
+					constrain(&c)
+				case "all":
+					last.AllocationMode, last.Count = resourceapi.DeviceAllocationModeAll, 0
+				}
+				for seed := range uint64(5) {
+					states = append(states, filledAtRandom(b, c, whole, seed))
+				}
+				for b.Loop() {
+					proven, bound, cost := 0.0, 0.0, 0.0
+					for i := range 6 * len(states) {
+						q := moves.Question{Nodes: names(&c), Gang: i%2 == 0, Sets: 1}
+						for k := range 1 + i%3 {
+							q.Wanted = append(q.Wanted, gpuPod(fmt.Sprintf("wanted-%d", k), 8))
+						}
+						plan, err := moves.Find(b.Context(), states[i/6], q)
+						if err != nil {
+							b.Fatal(err)
+						}
+						if plan.Exact() {
+							proven++
+						}
+						if plan.Possible {
+							bound, cost = bound+plan.Bound, cost+plan.Cost
+						}
+					}
+					b.ReportMetric(proven, "proven")
+					b.ReportMetric(bound, "bound")
+					b.ReportMetric(cost, "cost")
+				}
+			})
+		}
+	}
+}
+
+// filledAtRandom puts so many pods with eight GPUs on nodes at random, and then 80 with one, two or four. Those without a place there wait.
+func filledAtRandom(tb testing.TB, c simulate.Cluster, whole int, seed uint64) *simulate.State {
+	state, err := simulate.Open(c, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(seed, 11))
+	sim := state.Sim()
+	for i := range whole + 80 {
+		gpus := 8
+		if i >= whole {
+			gpus = []int{1, 1, 2, 4}[random.IntN(4)]
+		}
+		on, err := state.Node(c.Nodes[random.IntN(len(c.Nodes))].Name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := sim.Put(tb.Context(), gpuPod(fmt.Sprintf("runs-%d", i), gpus), on); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return sim.State()
 }

@@ -48,6 +48,7 @@ type kind struct {
 	asks   map[string]int64
 	units  int64  // devices of a pod; 1 if it has none
 	least  int64  // minimum number of devices that a pod allocates for itself alone
+	all    bool   // each request is for all devices that match, so that other such pods never share its node unless they share the devices
 	none   bool   // no devices, and no claim that may need some once it is deallocated
 	ask    string // the request without the number of devices, see askFor
 	needs  corev1.ResourceList
@@ -85,7 +86,7 @@ func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 		}
 		k := kind{number: number, pods: shape.Pods, none: len(claims) == 0 && podclaims.OnlyOwn(pod), needs: needs(pod), asks: asks(pod, claims)}
 		if podclaims.OnlyOwn(pod) {
-			k.least = leastDevices(claims)
+			k.least, k.all = leastDevices(claims), wantsAll(claims)
 		}
 		k.ask, k.units, k.simple = plainAsk(pod, claims)
 		list = append(list, k)

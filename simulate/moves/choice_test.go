@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/simulate"
 	"github.com/dray-project/dray/simulate/moves"
 )
 
@@ -154,6 +156,38 @@ func TestBoundOfPrioritizedLists(t *testing.T) {
 	}
 }
 
+// constrain gives all claims a constraint, which holds for any GPUs of a node.
+func constrain(c *simulate.Cluster) {
+	link := resourceapi.FullyQualifiedName("gpu.example.com/link")
+	for _, template := range c.Templates {
+		template.Spec.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &link}}
+	}
+	for _, slice := range c.Slices {
+		for i := range slice.Spec.Devices {
+			slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"link": {StringValue: ptr.To("a")}}
+		}
+	}
+}
+
+// Claims with constraints have no prices. Where a node has one pod like the wanted one at most, it is still proven that another such pod does not make
+// room for it: it would need a node itself, and there four others would have to leave.
+func TestBoundOfPodsLikeTheWanted(t *testing.T) {
+	c := gpuCluster(slices.Repeat([]int{8}, 5)...)
+	constrain(&c)
+	state := run(t, c, func(put func(*corev1.Pod, int)) {
+		put(gpuPod("like-0", 8), 0)
+		put(gpuPod("like-1", 8), 1)
+		for i := range 12 {
+			put(gpuPod(fmt.Sprintf("runs-%d", i), 1), 2+i%3)
+		}
+	})
+	wanted := []*corev1.Pod{gpuPod("wanted", 8)}
+	plan, err := moves.Find(t.Context(), state, moves.Question{Wanted: wanted, Nodes: names(&c), Sets: 1})
+	if err != nil || !plan.Possible || plan.Cost != 4 || !plan.Exact() {
+		t.Errorf("possible %t, costs %v, at least %v, %v; want a proof that it costs 4", plan.Possible, plan.Cost, plan.Bound, err)
+	}
+}
+
 // As many whole GPUs as there are wanted pods prove nothing if a GPU is left of which each third would do: those may stay in use. Nor does it if the
 // node has no CPU for more pods.
 func TestFindWherePartsAreLeft(t *testing.T) {
@@ -209,6 +243,23 @@ func TestLimitOfNone(t *testing.T) {
 	plan, err := moves.Find(t.Context(), l.open(), q)
 	if err != nil || plan.Possible || !plan.Exact() {
 		t.Errorf("%+v, %v; want a proof that there is no plan", plan, err)
+	}
+}
+
+// A node that is named twice is one node: it is not empty twice, and takes no pods twice.
+func TestNodesThatAreNamedTwice(t *testing.T) {
+	l := scattered(t)
+	once := names(&l.Cluster)
+	for _, nodes := range [][]string{once, append(slices.Clone(once), once...)} {
+		freeing, err := moves.Free(t.Context(), l.open(), moves.Nodes, moves.Question{Nodes: nodes})
+		want, wantErr := moves.Free(t.Context(), l.open(), moves.Nodes, moves.Question{Nodes: once})
+		if err != nil || wantErr != nil || freeing.Most != want.Most || freeing.After != want.After || freeing.Cost != want.Cost {
+			t.Errorf("%v: %d of at most %d nodes are empty at a cost of %v, %v; want %d of %d, %v", nodes, freeing.After, freeing.Most, freeing.Cost, err, want.After, want.Most, want.Cost)
+		}
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: []*corev1.Pod{gpuPod("wanted", 4)}, Nodes: nodes})
+		if err != nil || plan.Cost != 2 || !plan.Exact() {
+			t.Errorf("%v: %+v, %v; want a plan for two pods", nodes, plan, err)
+		}
 	}
 }
 

@@ -15,10 +15,10 @@ type domain []simulate.Node
 // domains groups the nodes by the values of the required labels. Without labels there is one domain. Topologies by device attribute and preferred
 // ones are left to simulate.Sim.Gang.
 func (f *finder) domains() []domain {
-	var labels []string
+	var labels []simulate.Topology
 	for _, t := range f.Topologies {
 		if t.NodeLabel != "" && !t.Preferred {
-			labels = append(labels, t.NodeLabel)
+			labels = append(labels, t)
 		}
 	}
 	if len(labels) == 0 {
@@ -41,11 +41,11 @@ func (f *finder) domains() []domain {
 	return list
 }
 
-func valuesOf(has map[string]string, labels []string) (key string, complete bool) {
+func valuesOf(has map[string]string, labels []simulate.Topology) (key string, complete bool) {
 	var values []string
-	for _, name := range labels {
-		value, found := has[name]
-		if !found {
+	for i := range labels {
+		value, found := has[labels[i].NodeLabel]
+		if !found || !labels[i].Permits(value) {
 			return "", false
 		}
 		values = append(values, value)

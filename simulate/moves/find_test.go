@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/dev/ending"
 	"github.com/dray-project/dray/simulate"
 	"github.com/dray-project/dray/simulate/moves"
 )
@@ -284,68 +285,6 @@ func TestFindLikeEnumeration(t *testing.T) {
 	}
 }
 
-// zoned puts the nodes of a cluster into two zones, and says whether the wanted pods are in one.
-func (l *lab) zoned() func(*lab) bool {
-	zone := make(map[string]string)
-	for i, node := range l.Nodes {
-		zone[node.Name] = fmt.Sprint(i % 2)
-		node.Labels = map[string]string{"zone": zone[node.Name]}
-	}
-	return func(at *lab) bool {
-		seen := make(map[string]bool)
-		for _, pod := range at.Pods {
-			if strings.HasPrefix(pod.Name, "wanted") {
-				seen[zone[pod.Spec.NodeName]] = true
-			}
-		}
-		return len(seen) == 1
-	}
-}
-
-// Pods that must have the label of their nodes in common have it after the cheapest moves, as by enumeration.
-func TestFindWithTopologies(t *testing.T) {
-	seen := make(map[string]int)
-	for seed := range uint64(25) {
-		random := rand.New(rand.NewPCG(seed, 3))
-		l := &lab{T: t, Cluster: gpuCluster(1+random.IntN(3), 1+random.IntN(3), 1+random.IntN(3))}
-		l.end = l.zoned()
-		for i := range 3 {
-			l.place(gpuPod(fmt.Sprintf("runs-%d", i), 1+random.IntN(2)), fmt.Sprintf("node-%d", random.IntN(3)))
-		}
-		wanted := []*corev1.Pod{gpuPod("wanted-0", 1), gpuPod("wanted-1", 1+random.IntN(2))}
-		cost := func(*corev1.Pod) float64 { return 1 }
-		q := moves.Question{Wanted: wanted, Nodes: names(&l.Cluster), Topologies: []simulate.Topology{{NodeLabel: "zone"}}}
-		plan, err := moves.Find(t.Context(), l.open(), q)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		least, room := l.cheapest(wanted, cost, len(l.Pods))
-		if !plan.Exact() || plan.Possible != !math.IsInf(least, 1) || plan.Possible && (plan.Cost != least || plan.Room != room) {
-			t.Fatalf("seed %d: possible %t, costs %v, at least %v, room for %d; by enumeration it costs %v with room for %d", seed, plan.Possible, plan.Cost, plan.Bound, plan.Room, least, room)
-		}
-		q.Sets = 1
-		if bounded, err := moves.Find(t.Context(), l.open(), q); err != nil || bounded.Bound > least || bounded.Possible && bounded.Cost < least {
-			t.Fatalf("seed %d: bounded, possible %t, it costs %v, at least %v, %v; by enumeration it is %v", seed, bounded.Possible, bounded.Cost, bounded.Bound, err, least)
-		}
-		if !plan.Possible {
-			seen["impossible"]++
-			continue
-		}
-		var order []*corev1.Pod
-		for _, place := range plan.Places {
-			order = append(order, place.Pod)
-		}
-		if l.replay(seed, plan, order, seen); !l.end(l) {
-			t.Fatalf("seed %d: the wanted pods are in several zones", seed)
-		}
-	}
-	for _, kind := range []string{"impossible", "nothing to do", "one move"} {
-		if seen[kind] == 0 {
-			t.Errorf("no question had: %s; seen: %v", kind, seen)
-		}
-	}
-}
-
 // replay does what a plan says, step by step, and expects the devices of each pod.
 func (l *lab) replay(seed uint64, plan *moves.Plan, wanted []*corev1.Pod, seen map[string]int) {
 	if !plan.Possible {
@@ -467,6 +406,28 @@ func scattered(t *testing.T) *lab {
 	return l
 }
 
+// A node is undecided for the wanted pod, because of an error. A pod can move there from the other node, and make room. If no pod may
+// move, there is no plan, and no proof that there is none.
+func TestFindWithAnUndecidedNode(t *testing.T) {
+	for _, cost := range []float64{1, math.Inf(1)} {
+		l := &lab{T: t, Cluster: gpuCluster(1, 1)}
+		l.Slices[0].Spec.Devices[0].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"size": {IntValue: ptr.To(int64(1))}}
+		sized := l.Templates[0].DeepCopy()
+		sized.Name = "sized"
+		// It is an error on node-1, whose device has no size.
+		sized.Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].size == 1`}}}
+		l.Templates = append(l.Templates, sized)
+		l.place(gpuPod("any", 1), "node-0")
+		wanted := gpuPod("wanted", 1)
+		wanted.Spec.ResourceClaims[0].ResourceClaimTemplateName = ptr.To("sized")
+		q := moves.Question{Wanted: []*corev1.Pod{wanted}, Nodes: names(&l.Cluster), Cost: func(*corev1.Pod) float64 { return cost }}
+		plan, err := moves.Find(t.Context(), l.open(), q)
+		if possible := cost == 1; err != nil || plan.Possible != possible || possible && plan.Cost != 1 || !possible && plan.Exact() {
+			t.Errorf("to move a pod costs %v: %+v, %v", cost, plan, err)
+		}
+	}
+}
+
 // A search that is bounded says what a cheaper plan would cost at least.
 func TestFindWithinBounds(t *testing.T) {
 	l := scattered(t)
@@ -545,21 +506,6 @@ func TestFindWithPrioritizedLists(t *testing.T) {
 	}
 }
 
-// Where it is not known whether the wanted pods fit together, it is not said that no moves help.
-func TestFindDoubtsTopologies(t *testing.T) {
-	l := &lab{T: t, Cluster: gpuCluster(4)}
-	l.Nodes[0].Labels = map[string]string{"zone": "a"}
-	l.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
-		Expression: `device.attributes["gpu.example.com"].size == 1`, // which no device has, so that this is an error
-	}}}
-	for _, topologies := range [][]simulate.Topology{nil, {{NodeLabel: "zone"}}} {
-		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Nodes: names(&l.Cluster), Wanted: []*corev1.Pod{gpuPod("wanted", 1)}, Topologies: topologies})
-		if err != nil || plan.Possible || plan.Exact() {
-			t.Errorf("topologies %v: %+v, %v; want no plan, and no proof that there is none", topologies, plan, err)
-		}
-	}
-}
-
 // What cannot be asked is an error.
 func TestFindRefuses(t *testing.T) {
 	l := scattered(t)
@@ -589,6 +535,34 @@ func TestCancelled(t *testing.T) {
 		if _, err := moves.Free(ctx, l.open(), goal, moves.Question{Nodes: q.Nodes}); !errors.Is(err, why) {
 			t.Errorf("Free %v: %v", goal, err)
 		}
+	}
+}
+
+// Whatever a question is at when its context ends, it ends, too.
+func TestEndsAnywhere(t *testing.T) {
+	ended := 0
+	for seed := range uint64(24) {
+		ended += ending.Anywhere(t, func(ctx context.Context) (string, error) {
+			m := newMixed(seed + 5000)
+			empty, sim, pods := m.filled(t)
+			state, q := m.question(t, empty, sim, pods)
+			if goal := seed % 4; goal < 2 {
+				plan, err := moves.Free(ctx, state, []moves.Goal{moves.Nodes, moves.WholeDevices}[goal], q)
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprint(plan.Before, plan.After, plan.Most, plan.Cost, len(plan.Steps)), nil
+			}
+			q.Gang = seed%8 == 2
+			plan, err := moves.Find(ctx, state, q)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(plan.Possible, plan.Exact(), plan.Cost, plan.Room, len(plan.Steps)), nil
+		})
+	}
+	if ended < 500 {
+		t.Errorf("only %d questions ended early", ended)
 	}
 }
 

@@ -59,7 +59,7 @@ func (f *finder) takesOne(ctx context.Context, shape *simulate.Shape, k *kind, n
 		return sure, err
 	}
 	free := freeDevices(f.scratch.State(), node)
-	if pods > 1 || int64(free) >= 2*k.least {
+	if pods > 1 || int64(free) >= 2*k.least && !k.all {
 		return false, nil
 	}
 	result, err := f.scratch.PutShape(ctx, shape, node)

@@ -341,7 +341,7 @@ func (l *loader) load(ctx context.Context, node simulate.Node) (n loaded, plain 
 
 // none reports whether no pod with the request gets devices on a node without movable pods.
 func (l *loader) none(ctx context.Context, empty *simulate.State, node simulate.Node) (bool, error) {
-	for kind := range l.number {
+	for _, kind := range slices.Sorted(maps.Keys(l.number)) {
 		if pods, sure, err := take(ctx, empty, l.kinds[kind], node, 1); pods > 0 || !sure || err != nil {
 			return false, err
 		}

@@ -22,7 +22,7 @@ import (
 
 // mixed is a random cluster of two or three nodes with a random question. Nodes have GPUs, some with two halves each (shared counters), and NICs.
 // Pods ask for whole GPUs, halves, GPUs of one model, a GPU and a NIC of one NUMA node, claims for both, a list of
-// alternatives, or CPU alone. Some share a claim, or ask for a device that all nodes reach. Some questions have GPUs that the nodes of a zone reach.
+// alternatives, all devices, or CPU alone. Some share a claim, or ask for a device that all nodes reach. Some questions have GPUs that the nodes of a zone reach.
 type mixed struct {
 	random *rand.Rand
 	simulate.Cluster
@@ -53,6 +53,7 @@ func newMixed(seed uint64) *mixed {
 	}
 	m.addShared(rand.New(rand.NewPCG(seed, 30)))
 	m.addFabric(rand.New(rand.NewPCG(seed, 31)))
+	m.addAll(rand.New(rand.NewPCG(seed, 32)))
 	return m
 }
 
@@ -74,6 +75,23 @@ func (m *mixed) addShared(random *rand.Rand) {
 	}
 	m.Claims = append(m.Claims, claim)
 	addPorts(&m.Cluster, 1+random.IntN(3))
+}
+
+// addAll adds kinds of pods that ask for all GPUs, or all devices, to some questions: a claim with one request, or two. It draws from a source of its own, too.
+func (m *mixed) addAll(random *rand.Rand) {
+	for _, name := range []string{"all", "all-parts", "all-of-both"} {
+		template := &resourceapi.ResourceClaimTemplate{}
+		template.Namespace, template.Name = "default", name
+		for _, class := range map[string][]string{"all": {"gpu"}, "all-parts": {"part"}, "all-of-both": {"gpu", "nic"}}[name] {
+			template.Spec.Spec.Devices.Requests = append(template.Spec.Spec.Devices.Requests, resourceapi.DeviceRequest{
+				Name: class, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeAll},
+			})
+		}
+		m.Templates = append(m.Templates, template)
+		if random.IntN(5) == 0 {
+			m.kinds = append(m.kinds, name, name)
+		}
+	}
 }
 
 // addFabric adds a pool of GPUs to some questions, which the nodes of one zone reach beside their own. It draws from a source of its own, too.

@@ -9,6 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -52,8 +53,9 @@ func (f *finder) kindOf(kinds []kind, shape *simulate.Shape) *kind {
 }
 
 // isMonotone reports whether that holds for a node. It does if the pods request a number of devices, and as many pods as get devices there take none of
-// which another one is a part. It does, too, if the node never takes a single pod, or two of them. It may not where other nodes affect the devices that
-// pods get, see simulate.ErrNotAlone. known has the devices of nodes for which it holds.
+// which another one is a part. It does, too, if the node never takes a single pod, or two of them. Pods that request all devices get the same ones, so if
+// no second one fits beside the first, none ever does. It may not where other nodes affect the devices that pods get, see simulate.ErrNotAlone. known has
+// the devices of nodes for which it holds.
 func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind, node simulate.Node, known map[simulate.RoomDevices]bool) (bool, error) {
 	if k.none {
 		return true, nil
@@ -86,7 +88,7 @@ func (f *finder) isMonotone(ctx context.Context, shape *simulate.Shape, k *kind,
 			return alone || more == 0 && sure, err
 		}
 		now := freeDevices(f.scratch.State(), node)
-		if taken := int64(free - now); taken < max(1, k.least) || !alone && (!k.simple || taken != k.units) {
+		if taken := int64(free - now); taken < max(1, k.least) || !alone && !k.all && (!k.simple || taken != k.units) {
 			return false, nil
 		}
 		free = now
@@ -110,4 +112,20 @@ func leastDevices(claims []*resourceapi.ResourceClaim) (n int64) {
 		}
 	}
 	return n
+}
+
+// wantsAll reports whether each request is for all devices that match, and takes them from others.
+func wantsAll(claims []*resourceapi.ResourceClaim) bool {
+	for _, claim := range claims {
+		for i := range claim.Spec.Devices.Requests {
+			exact := claim.Spec.Devices.Requests[i].Exactly
+			if exact == nil || exact.AllocationMode != resourceapi.DeviceAllocationModeAll || exact.AdminAccess != nil && *exact.AdminAccess {
+				return false
+			}
+		}
+		if claim.Annotations[extension.Annotation] != "" {
+			return false
+		}
+	}
+	return len(claims) > 0
 }

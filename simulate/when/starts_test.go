@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/dev/ending"
 	"github.com/dray-project/dray/simulate"
 	"github.com/dray-project/dray/simulate/when"
 )
@@ -350,5 +351,48 @@ func TestCancelled(t *testing.T) {
 	q := when.Queue{Now: noon, On: simulate.Real(nil), Waits: []when.Wait{{Pods: []*corev1.Pod{gpuPod("waits", 1)}}}}
 	if _, err := when.Starts(ctx, open(t, gpuCluster(2, 4)), q); !errors.Is(err, why) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Wherever the context ends, so does the question.
+func TestStartsEndAnywhere(t *testing.T) {
+	ended := ending.Anywhere(t, func(ctx context.Context) (string, error) {
+		state, pods := running(t)
+		q := when.Queue{Now: noon, On: simulate.Real(nil), Backfill: true}
+		for i, pod := range pods[:4] {
+			q.Ends = append(q.Ends, when.End{Pod: pod, At: minutes(i)})
+		}
+		for i, gpus := range []int{3, 2, 3, 1} {
+			q.Waits = append(q.Waits, when.Wait{Pods: []*corev1.Pod{gpuPod(fmt.Sprint("waits-", i), gpus), gpuPod(fmt.Sprint("also-", i), 1)}, Lasts: 2 * time.Minute, Topologies: []simulate.Topology{{NodeLabel: "rack"}}})
+		}
+		starts, err := when.Starts(ctx, state, q)
+		if err != nil {
+			return "", err
+		}
+		var list []string
+		for i := range starts {
+			list = append(list, fmt.Sprint(starts[i].Possible, starts[i].At, starts[i].Undecided, len(starts[i].After)))
+		}
+		return strings.Join(list, ", "), nil
+	})
+	if ended < 20 {
+		t.Errorf("only %d questions ended early", ended)
+	}
+}
+
+// Waits that ask for the same, but may have other values in common, are tried each.
+func TestStartsTellValuesApart(t *testing.T) {
+	q := when.Queue{Now: noon, On: simulate.Real(nil), Backfill: true}
+	for i, values := range [][]string{{"none"}, {"1"}, {}, nil} {
+		q.Waits = append(q.Waits, when.Wait{Pods: []*corev1.Pod{gpuPod(fmt.Sprint("waits-", i), 1)}, Topologies: []simulate.Topology{{NodeLabel: "rack", Values: values}}})
+	}
+	starts, err := when.Starts(t.Context(), open(t, gpuCluster(2, 4)), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true, false, true} {
+		if starts[i].Possible != want {
+			t.Errorf("%q: starts %t, want %t", q.Waits[i].Topologies[0].Values, starts[i].Possible, want)
+		}
 	}
 }
