@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,14 +22,20 @@ type world struct {
 	*testing.T
 	seed   uint64
 	random *rand.Rand
+	// common draws what the pods of groups must have in common.
+	common *rand.Rand
 	text   strings.Builder
 	nodes  []string
-	pods   []string // those that wait, without groups
-	groups []string
+	free   []string // nodes whose first GPU nobody has
+	zones  map[string]int
+	// running has the nodes of pods of groups that run.
+	running map[string]string
+	pods    []string // those that wait, without groups
+	groups  []string
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{T: t, seed: seed, random: rand.New(rand.NewPCG(seed, 17))}
+	w := &world{T: t, seed: seed, random: rand.New(rand.NewPCG(seed, 17)), common: rand.New(rand.NewPCG(seed, 18)), zones: make(map[string]int), running: make(map[string]string)}
 	w.text.WriteString("apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\n")
 	for i := range 1 + w.random.IntN(3) {
 		w.node(fmt.Sprintf("node-%d", i))
@@ -56,7 +63,8 @@ const sharedClaims = 2
 // node adds a node with GPUs, each as a whole and as two halves.
 func (w *world) node(name string) {
 	w.nodes = append(w.nodes, name)
-	fmt.Fprintf(&w.text, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {zone: z%d}}\nstatus: {allocatable: {cpu: %d, pods: 10}}\n", name, w.random.IntN(2), 2+w.random.IntN(4))
+	w.zones[name] = w.random.IntN(2)
+	fmt.Fprintf(&w.text, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {zone: z%d}}\nstatus: {allocatable: {cpu: %d, pods: 10}}\n", name, w.zones[name], 2+w.random.IntN(4))
 	var counters, devices []string
 	for g := range w.random.IntN(4) {
 		counters = append(counters, fmt.Sprintf(`{name: gpu-%d, counters: {halves: {value: "2"}}}`, g))
@@ -67,6 +75,7 @@ func (w *world) node(name string) {
 	if len(devices) == 0 {
 		return
 	}
+	w.free = append(w.free, name)
 	for i, part := range []string{"sharedCounters: [" + strings.Join(counters, ", "), "devices: [" + strings.Join(devices, ", ")} {
 		fmt.Fprintf(&w.text, "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: %[1]s-%[2]d}\nspec:\n  driver: gpu.example.com\n  nodeName: %[1]s\n  pool: {name: %[1]s, generation: 1, resourceSliceCount: 2}\n  %[3]s]\n", name, i, part)
 	}
@@ -128,7 +137,23 @@ func (w *world) group(name string) {
 	if w.random.IntN(2) == 0 {
 		first = spec
 	}
-	fmt.Fprintf(&w.text, "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: %s}\nspec: {schedulingPolicy: {gang: {minCount: %d}}}\n", name, pods)
+	annotation, constraint, running := "", "", 0
+	switch w.common.IntN(4) {
+	case 0:
+		annotation = `, annotations: {dray-project.github.io/extension: '{"constraints": [{"matchAttribute": "gpu.example.com/board"}]}'}`
+	case 1:
+		constraint = ", schedulingConstraints: {topology: [{key: zone}]}"
+	}
+	zone := w.common.IntN(2) // pods that run in several zones are an error if they must not
+	for w.common.IntN(5) < 4 && len(w.free) > 0 {
+		at := w.common.IntN(len(w.free))
+		if node := w.free[at]; constraint == "" || w.zones[node] == zone {
+			w.free = slices.Delete(w.free, at, at+1)
+			w.runs(name, running, node)
+			running++
+		}
+	}
+	fmt.Fprintf(&w.text, "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: %s%s}\nspec: {schedulingPolicy: {gang: {minCount: %d}}%s}\n", name, annotation, pods+running, constraint)
 	for i := range pods {
 		asks := spec
 		if i == 0 {
@@ -136,6 +161,20 @@ func (w *world) group(name string) {
 		}
 		w.pod(fmt.Sprintf("%s-pod-%d", name, i), asks+"  schedulingGroup: {podGroupName: "+name+"}\n")
 	}
+}
+
+// runs adds a pod of a group that runs, with a half of a GPU of a node.
+func (w *world) runs(group string, number int, node string) {
+	pod := fmt.Sprintf("%s-runs-%d", group, number)
+	w.running[pod] = node
+	gpu := 0
+	if strings.Contains(w.text.String(), "pool: {name: "+node+", generation: 1, resourceSliceCount: 2}\n  sharedCounters: [{name: gpu-0, counters: {halves: {value: \"2\"}}}, {name: gpu-1") {
+		gpu = w.common.IntN(2)
+	}
+	fmt.Fprintf(&w.text, "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: %[1]s, uid: %[1]s-has}\nspec: {devices: {%[3]s}}\n"+
+		"status: {allocation: {devices: {results: [{request: r, driver: gpu.example.com, pool: %[2]s, device: gpu-%[5]d-%[4]d}]}, nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [%[2]s]}]}]}}, reservedFor: [{resource: pods, name: %[1]s, uid: %[1]s}]}\n"+
+		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: %[1]s, uid: %[1]s}\nspec:\n  nodeName: %[2]s\n  schedulingGroup: {podGroupName: %[6]s}\n  resourceClaims: [{name: c, resourceClaimName: %[1]s}]\n  containers: [{name: main, image: x}]\nstatus: {phase: Running}\n",
+		pod, node, templates["half"], 1+w.common.IntN(2), gpu, group)
 }
 
 // dray runs a command on the cluster.
@@ -206,12 +245,15 @@ func TestCommandsAgree(t *testing.T) {
 		for _, name := range w.groups {
 			w.together(name, nodes, seen)
 		}
+		for pod, node := range w.running {
+			w.drain(pod, node, seen)
+		}
 		if t.Failed() {
 			t.Log(w.text.String())
 			break
 		}
 	}
-	for _, kind := range []string{"placed", "waits", "starts", "planned", "victims", "a group", "a group waits"} {
+	for _, kind := range []string{"placed", "waits", "starts", "planned", "victims", "a group", "a group waits", "a group joins", "drained", "not drained"} {
 		if seen[kind] == 0 {
 			t.Errorf("never seen: %s; seen: %v", kind, seen)
 		}
@@ -300,4 +342,39 @@ func (w *world) together(name string, nodes map[string]string, seen map[string]i
 	if seen["a group"]++; status != cli.ExitOK {
 		seen["a group waits"]++
 	}
+	text := w.text.String()
+	if w.running[name+"-runs-0"] != "" && (strings.Contains(text, name+", annotations") || strings.Contains(text, "schedulingConstraints")) {
+		seen["a group joins"]++
+	}
 }
+
+// drain compares whether the pod of a group that runs finds another node with whether it fits where its node is not, and no other pod waits.
+func (w *world) drain(pod, node string, seen map[string]int) {
+	group, _, _ := strings.Cut(pod, "-runs")
+	var without []string
+	for document := range strings.SplitSeq(w.text.String(), "---\n") {
+		switch {
+		case strings.Contains(document, "name: "+node+",") && strings.Contains(document, "kind: Node"), strings.Contains(document, "nodeName: "+node) && strings.Contains(document, "kind: ResourceSlice"):
+			continue
+		case strings.Contains(document, "kind: Pod\n") && !strings.Contains(document, "-runs-"):
+			continue // others that wait
+		case strings.Contains(document, "kind: ResourceClaim\nmetadata: {name: "+pod+","):
+			document, _, _ = strings.Cut(document, "status:")
+		case strings.Contains(document, "kind: Pod\nmetadata: {name: "+pod+","):
+			document = strings.NewReplacer("  nodeName: "+node+"\n", "", "status: {phase: Running}\n", "").Replace(document)
+		case strings.Contains(document, "kind: PodGroup") && strings.Contains(document, "name: "+group):
+			document = minCount.ReplaceAllString(document, "minCount: 1")
+		}
+		without = append(without, document)
+	}
+	out, status := w.dray("simulate drain " + node)
+	why, want := runStatus(strings.Join(without, "---\n"), "dray", "explain", pod, "-f", "-")
+	if status != want {
+		w.Errorf("seed %d: drain %s ends with %d, explain %s without the node with %d\n%s\n%s", w.seed, node, status, pod, want, out, why)
+	}
+	if seen["drained"]++; status != cli.ExitOK {
+		seen["not drained"]++
+	}
+}
+
+var minCount = regexp.MustCompile("minCount: [0-9]+")

@@ -109,6 +109,35 @@ func TestGangs(t *testing.T) {
 	}
 }
 
+// Pods of a group that run count as started, and so do those that wait and need no devices. Finished ones do not.
+func TestStartedPodsOfAGroup(t *testing.T) {
+	const (
+		inGroup = "spec: {nodeName: a, schedulingGroup: {podGroupName: gang}, containers: [{name: main, image: x}]}, status: {phase: %s}"
+		alone   = "spec: {nodeName: a, containers: [{name: main, image: x}]}, status: {phase: Running}"
+		waits   = "spec: {schedulingGroup: {podGroupName: gang}, containers: [{name: main, image: x}]}"
+		asks    = "spec: {schedulingGroup: {podGroupName: gang}, resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}], containers: [{name: main, image: x}]}"
+	)
+	running := fmt.Sprintf(inGroup, "Running")
+	for name, test := range map[string]struct {
+		namespace, pod string
+		status         int
+	}{
+		"one runs":                   {"default", running, cli.ExitOK},
+		"one has finished":           {"default", fmt.Sprintf(inGroup, "Succeeded"), cli.ExitNotPlaced},
+		"one wants none":             {"default", waits, cli.ExitOK},
+		"it is of another group":     {"default", strings.Replace(running, "gang", "other", 1), cli.ExitNotPlaced},
+		"it is of another namespace": {"other", running, cli.ExitNotPlaced},
+		"it is of no group":          {"default", alone, cli.ExitNotPlaced},
+		"another one waits":          {"default", asks, cli.ExitOK},
+	} {
+		c := newGroupCluster().node("a", "east", 9, 0, 1).group(nothing, ofTwo).waits("one")
+		fmt.Fprintf(c, "---\n{apiVersion: v1, kind: Pod, metadata: {name: two, uid: two, namespace: %s}, %s}\n", test.namespace, test.pod)
+		if out, status := runStatus(c.String(), "dray", "allocate", "-f", "-"); status != test.status {
+			t.Errorf("%s: status %d, want %d\n%s", name, status, test.status, out)
+		}
+	}
+}
+
 // The constraint of a PodGroup on the devices of its pods is read, and counts devices of running pods of the group.
 func TestGangsWithConstraint(t *testing.T) {
 	slice := func(node string, rails ...int) string {

@@ -161,6 +161,19 @@ status: {allocation: {devices: {results: [{request: r, driver: nic.example.com, 
 		"explain pod/w", strings.Replace(wanting("w", "{name: r, exactly: {deviceClassName: gpu, adminAccess: true}}", ""), "name: w, namespace: ml}, spec: {spec", "name: w, namespace: ml, uid: u}, spec: {spec", 1),
 		cli.ExitOK, "can be placed", "was not read",
 	},
+	"an error counts for more than a pod without a place": {
+		"explain -A", wanting("v", "{name: r, exactly: {deviceClassName: gpu, selectors: [{cel: {expression: 'device.attributes[\"gpu.example.com\"].none == 1'}}]}}", "") + wanting("w", "{name: r, exactly: {deviceClassName: gpu, count: 3}}", ""),
+		cli.ExitError, "no such key: none", "",
+	},
+	"an error counts for more than a pod without a place before": {
+		"explain -A", wanting("v", "{name: r, exactly: {deviceClassName: gpu, count: 3}}", "") + wanting("w", "{name: r, exactly: {deviceClassName: gpu, selectors: [{cel: {expression: 'device.attributes[\"gpu.example.com\"].none == 1'}}]}}", ""),
+		cli.ExitError, "no such key: none", "",
+	},
+	"a group may have constraints that name no topology": {
+		"allocate", "---\n{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: g, namespace: ml}, spec: {schedulingConstraints: {topology: []}, schedulingPolicy: {gang: {minCount: 1}}}}\n" +
+			wanting("w", "{name: r, exactly: {deviceClassName: gpu}}", "schedulingGroup: {podGroupName: g},"),
+		cli.ExitOK, "1 of 1 pod placed", "",
+	},
 	"a kind that is of no use is no mistake": {
 		"explain pod/w", "---\n{apiVersion: resources.k8s.io/v1, kind: ResourcePoolStatusRequest, metadata: {name: r}}\n" + wanting("w", twoGPUs, ""), cli.ExitNotPlaced, "is not placed", "did you mean",
 	},

@@ -148,4 +148,7 @@ func TestOverview(t *testing.T) {
 	if out, status := runStatus("", "dray", "explian"); status != cli.ExitError || !strings.Contains(out, "explain") {
 		t.Errorf("an unknown command: status %d\n%s", status, out)
 	}
+	if out, status := runStatus(oneNode, "dray", "-f", "-"); status != cli.ExitOK || !strings.Contains(out, "1 pod or claim waits") || !strings.Contains(out, "explain -A") {
+		t.Errorf("status %d, want that one pod waits, and how to ask why, in\n%s", status, out)
+	}
 }

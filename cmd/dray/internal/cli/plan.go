@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -25,8 +26,9 @@ PodGroup as it needs (minCount) are placed together, or none of them. Together, 
 need fewer nodes than one after the other: --most looks for that.
 
 --prices chooses among kinds of nodes such that the new ones cost least together. Room
-on the nodes there are is free of charge. Groups are not looked at then: each pod gets
-devices by itself. FILE says what nodes cost and how many may be added:
+on the nodes there are is free of charge. The pods of a group are counted one by one. If
+a group does not start on the nodes found, that is said. FILE says what nodes cost and
+how many may be added:
 
   types:
   - {name: small, like: gpu-1, price: 10}   # like a node of the cluster
@@ -164,6 +166,14 @@ type mixPlan struct {
 	// Existing are the pods that are placed on existing nodes.
 	Existing []drainAnswer `json:"existing"`
 	Left     []mixLeft     `json:"left"`
+	// NotStarted are groups of which some pods have a place, but not as the group needs them.
+	NotStarted []mixGroup `json:"notStarted"`
+}
+
+// mixGroup is a group that does not start with a plan.
+type mixGroup struct {
+	Group string `json:"group"`
+	Why   string `json:"why"`
 }
 
 // planMix chooses new nodes of minimal cost.
@@ -195,16 +205,117 @@ func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path str
 	if err != nil {
 		return err
 	}
-	if err := s.showMix(o, f, plan); err != nil {
+	groups, err := s.notStarted(ctx, o, plan, q.Types)
+	if err != nil {
 		return err
 	}
-	if !plan.All() {
+	if err := s.showMix(o, f, plan, groups); err != nil {
+		return err
+	}
+	if !plan.All() || len(groups) > 0 {
 		return notPlaced(!someLeft(plan))
 	}
 	return nil
 }
 
-func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan) error {
+// notStarted lists the groups that do not start with a plan, as that counts their pods one by one.
+func (s *simulation) notStarted(ctx context.Context, o *origin, plan *mix.Plan, types []*simulate.Template) ([]mixGroup, error) {
+	queue, err := s.queue(nil, o)
+	if err != nil {
+		return nil, err
+	}
+	on := make(map[*corev1.Pod]simulate.Node)
+	for placement := range placements(plan) {
+		on[placement.Pod] = placement.Node
+	}
+	list := []mixGroup{}
+	var together []*waiting // groups whose pods have places, and must have something in common
+	for i := range queue {
+		w, placed := &queue[i], 0
+		for _, pod := range slices.Concat(w.pods, w.others) {
+			if _, found := on[pod]; found {
+				placed++
+			}
+		}
+		switch {
+		case placed == 0:
+		case placed < len(w.pods): // never so for a single pod
+			list = append(list, mixGroup{w.key.String(), fmt.Sprintf("%d of the %d pods that it needs have a place", placed, len(w.pods))})
+		case len(w.topologies) > 0:
+			together = append(together, w)
+		}
+	}
+	apart, err := s.notTogether(ctx, plan, types, together)
+	for _, w := range apart {
+		list = append(list, mixGroup{w.key.String(), "its pods have places, but it is not known whether they have any with what they must have in common"})
+	}
+	return list, err
+}
+
+// notTogether places groups again, each together, where all other pods are as planned. It returns
+// those for which that finds no place.
+func (s *simulation) notTogether(ctx context.Context, plan *mix.Plan, types []*simulate.Template, groups []*waiting) (apart []*waiting, err error) {
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	moves := make(map[*corev1.Pod]bool)
+	for _, w := range groups {
+		for _, pod := range w.pods {
+			moves[pod] = true
+		}
+	}
+	sim, nodes := s.state.Sim(), []simulate.Nodes{simulate.Real(nil)}
+	for i := range plan.Nodes {
+		if err := sim.Add(plan.Nodes[i].Template(), 1); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range types {
+		nodes = append(nodes, simulate.Added(t))
+	}
+	for placement := range placements(plan) {
+		if moves[placement.Pod] {
+			continue
+		}
+		if result, err := sim.Put(ctx, placement.Pod, placement.Node); err != nil || !result.All() {
+			return groups, err
+		}
+	}
+	for _, w := range groups {
+		demands, err := s.state.Demands(w.pods)
+		if err != nil {
+			return nil, err
+		}
+		result, err := sim.Gang(ctx, demands, w.topologies, simulate.Union(nodes...), simulate.FirstFit)
+		if err != nil {
+			return nil, err
+		}
+		if !result.All() {
+			apart = append(apart, w)
+		}
+	}
+	return apart, nil
+}
+
+// placements are those of a plan, on existing nodes first.
+func placements(plan *mix.Plan) iter.Seq[simulate.Placement] {
+	return func(yield func(simulate.Placement) bool) {
+		for _, placement := range plan.Existing {
+			if !yield(placement) {
+				return
+			}
+		}
+		for i := range plan.Nodes {
+			for _, placement := range plan.Nodes[i].Pods {
+				if !yield(placement) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan, groups []mixGroup) error {
 	var answers []*mixAnswer
 	byType := make(map[*simulate.Template]*mixAnswer)
 	for i := range plan.Nodes {
@@ -230,7 +341,7 @@ func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan) error {
 		rows = append(rows, []string{a.Type, number(a.Price), fmt.Sprint(len(a.Nodes)), fmt.Sprint(pods), number(a.Cost)})
 		items = append(items, *a)
 	}
-	said := mixPlan{Cost: plan.Cost, Bound: plan.Bound, Exact: plan.Exact(), Existing: []drainAnswer{}, Left: []mixLeft{}}
+	said := mixPlan{Cost: plan.Cost, Bound: plan.Bound, Exact: plan.Exact() && len(groups) == 0, Existing: []drainAnswer{}, Left: []mixLeft{}, NotStarted: groups}
 	for i := range plan.Existing {
 		said.Existing = append(said.Existing, drainAnswer{podName(plan.Existing[i].Pod), plan.Existing[i].Node.Name()})
 	}
@@ -241,13 +352,16 @@ func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan) error {
 		}
 		said.Left = append(said.Left, left)
 	}
-	more := map[string]any{"cost": said.Cost, "bound": said.Bound, "exact": said.Exact, "existing": said.Existing, "left": said.Left}
+	more := map[string]any{"cost": said.Cost, "bound": said.Bound, "exact": said.Exact, "existing": said.Existing, "left": said.Left, "notStarted": said.NotStarted}
 	if err := s.showWith(o, f, "SimulatedMix", []string{"TYPE", "PRICE", "NODES", "PODS", "COST"}, rows, items, more); err != nil {
 		return err
 	}
 	o.streams.note("%s", mixSummary(plan))
 	for i := range plan.Left {
 		o.streams.note("%s", leftSummary(&plan.Left[i]))
+	}
+	for _, g := range groups {
+		o.streams.note("PodGroup %s does not start: %s", g.Group, g.Why)
 	}
 	return nil
 }

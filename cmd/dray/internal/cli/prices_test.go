@@ -4,6 +4,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,5 +74,62 @@ func TestSimulatePlanPrices(t *testing.T) {
 	}
 	if out, status := runStatus(simulated, "dray", "simulate", "plan", "--prices", "missing.yaml", "-f", "-"); status != cli.ExitError || !strings.Contains(out, "missing.yaml") {
 		t.Errorf("no file: status %d\n%s", status, out)
+	}
+}
+
+// The nodes that cost least are found for pods one by one. Whether the groups of these pods start there is looked at afterwards.
+func TestPricesAndGroups(t *testing.T) {
+	node := func(name string, rails ...int) string {
+		text := fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %[1]s}, status: {allocatable: {pods: 1}}}\n---\n"+
+			"{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %[1]s}, spec: {driver: gpu.example.com, nodeName: %[1]s, pool: {name: %[1]s, generation: 1, resourceSliceCount: 1}, devices: [", name)
+		for _, rail := range rails {
+			text += fmt.Sprintf("{name: gpu-%[1]d, attributes: {rail: {int: %[1]d}}}, ", rail)
+		}
+		return text + "]}}\n"
+	}
+	pods := func(n int) (text string) {
+		for i := range n {
+			text += fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: pod-%d}, spec: {schedulingGroup: {podGroupName: gang}, resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}], containers: [{name: main, image: x}]}}\n", i)
+		}
+		return text
+	}
+	group := func(extension string, least int) string {
+		return fmt.Sprintf("---\n{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: gang, annotations: {dray-project.github.io/extension: '%s'}}, spec: {schedulingPolicy: {gang: {minCount: %d}}}}\n", extension, least)
+	}
+	const (
+		match  = `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`
+		common = "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}\n---\n" +
+			"{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: gpu}, spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}}\n"
+		types = "types: [{like: a, price: 10, most: 1}]"
+		none  = "the group starts"
+		// single is a pod that is in no group, with a node to itself.
+		single = "---\n{apiVersion: v1, kind: Node, metadata: {name: c, labels: {for: single}}}\n---\n" +
+			"{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: c}, spec: {driver: gpu.example.com, nodeName: c, pool: {name: c, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0}]}}\n---\n" +
+			"{apiVersion: v1, kind: Pod, metadata: {name: single}, spec: {nodeSelector: {for: single}, resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}], containers: [{name: main, image: x}]}}\n"
+	)
+	for name, test := range map[string]struct {
+		cluster, flags string
+		status         int
+		want           string
+	}{
+		"of one rail":       {node("a", 0, 1) + node("b", 1) + group(match, 2) + pods(2), "", cli.ExitOK, none},
+		"beside a pod":      {node("a", 0, 1) + node("b", 1) + single + group(match, 2) + pods(2), "", cli.ExitOK, none},
+		"on a new node":     {node("a", 0, 1) + group(match, 2) + pods(2), "", cli.ExitOK, none},
+		"of two rails":      {node("a", 0) + node("b", 1) + group(match, 2) + pods(2), "", cli.ExitUndecided, "PodGroup default/gang does not start: its pods have places, but it is not known whether they have any with what they must have in common"},
+		"with a new node":   {node("a", 0) + node("b", 1) + group(match, 3) + pods(3), "", cli.ExitUndecided, "PodGroup default/gang does not start"},
+		"asking for less":   {node("a", 0) + node("b", 1) + group("{}", 2) + pods(2), "", cli.ExitOK, none},
+		"too few places":    {node("a", 0) + node("b", 1) + group("{}", 4) + pods(4), "", cli.ExitNotPlaced, "PodGroup default/gang does not start: 3 of the 4 pods that it needs have a place"},
+		"as many as needed": {node("a", 0) + node("b", 1) + group("{}", 3) + pods(4), "", cli.ExitNotPlaced, none},
+		"document":          {node("a", 0) + node("b", 1) + group(match, 2) + pods(2), "-o jsonpath={.exact},{.notStarted[0].group}", cli.ExitUndecided, "false,default/gang"},
+	} {
+		path := filepath.Join(t.TempDir(), "prices.yaml")
+		if err := os.WriteFile(path, []byte(types), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, status := runStatus(common+test.cluster, append([]string{"dray", "simulate", "plan", "--prices", path, "-f", "-"}, strings.Fields(test.flags)...)...)
+		flat := strings.Join(strings.Fields(out), " ")
+		if status != test.status || test.want != none && !strings.Contains(flat, test.want) || test.want == none && strings.Contains(flat, "does not start") {
+			t.Errorf("%s: status %d, want %d and %q in\n%s", name, status, test.status, test.want, flat)
+		}
 	}
 }

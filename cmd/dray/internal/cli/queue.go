@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ type waiting struct {
 	// simulation ignores of that.
 	topologies  []simulate.Topology
 	notLookedAt []string
+	// err is why a group cannot be asked about.
+	err error
 }
 
 // queue returns the pods and groups that wait, in the order of the scheduling queue: the named
@@ -56,11 +59,7 @@ func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
 		default:
 			seen[g] = true
 			w := waiting{kind: "PodGroup", key: g.Key}
-			var err error
-			if w.topologies, w.notLookedAt, err = s.Topologies(*g); err != nil {
-				o.streams.note("warning: left out: %v", err)
-				continue
-			}
+			w.topologies, w.notLookedAt, w.err = s.Topologies(*g)
 			for i, member := range g.Workloads {
 				if i < g.Needs {
 					w.pods = append(w.pods, member.Pod)
@@ -68,17 +67,21 @@ func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
 					w.others = append(w.others, member.Pod)
 				}
 			}
-			if _, err := s.state.Shapes(w.pods); err != nil {
-				o.streams.note("warning: left out: PodGroup %s: %v", w.key, err)
-				continue
+			if _, err := s.state.Shapes(w.pods); err != nil && w.err == nil {
+				w.err = fmt.Errorf("PodGroup %s: %w", w.key, err)
 			}
 			all = append(all, w)
 		}
 	}
-	if len(names) == 0 {
-		return all, nil
+	if len(names) > 0 {
+		return named(all, names, o)
 	}
-	return named(all, names, o)
+	return slices.DeleteFunc(all, func(w waiting) bool {
+		if w.err != nil {
+			o.streams.note("warning: left out: %v", w.err)
+		}
+		return w.err != nil
+	}), nil
 }
 
 // named returns the entries of a queue with these names.
@@ -103,7 +106,13 @@ func named(all []waiting, names []string, o *origin) ([]waiting, error) {
 		}
 		wanted[kind+" "+key.String()] = true
 	}
-	return slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] }), nil
+	list := slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] })
+	for i := range list {
+		if list[i].err != nil {
+			return nil, list[i].err
+		}
+	}
+	return list, nil
 }
 
 // party is pods that are placed in one go: a group, or pods that ask for the same.

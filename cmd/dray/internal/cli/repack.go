@@ -69,7 +69,8 @@ Moving a pod costs 1, or what its annotation ` + cluster.MoveCostAnnotation + `
 says. Pods of a higher priority than those that are to fit stay, unless --any-priority
 is given. With --goal, that is a priority above 0. Pods of DaemonSets, mirror pods and
 pods without a controller stay, too, and so do those with the annotation
-cluster-autoscaler.kubernetes.io/safe-to-evict "false".
+cluster-autoscaler.kubernetes.io/safe-to-evict "false". So do pods that must have
+something in common with the other pods of their PodGroup.
 
 At no time are more pods without a place than their PodDisruptionBudgets allow.
 
@@ -237,6 +238,9 @@ func (r *repack) question(ctx context.Context, s *simulation, priority int32) (*
 		cost, err := cluster.MoveCost(pod)
 		if err != nil {
 			r.origin.streams.note("warning: it stays: %v", err)
+		}
+		if s.HasCompanions(pod) {
+			continue // each step moves one pod
 		}
 		if err == nil && (r.anyPriority || priorityOf(pod) <= priority) {
 			costs[pod] = cost

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -192,6 +193,27 @@ func (s *simulation) notLookedAtBy(result *simulate.Result) {
 	}
 }
 
+// notLookedAtAlone records what is not looked at of a pod that is placed by itself.
+func (s *simulation) notLookedAtAlone(pod *corev1.Pod) {
+	aspects := nodefit.NotLookedAt(pod)
+	if s.HasCompanions(pod) {
+		aspects = append(aspects, ofItsGroup)
+	}
+	s.addNotLookedAt(pod, aspects)
+}
+
+// ofItsGroup is what is not looked at of pods of a group that are placed one by one.
+const ofItsGroup = "what it must have in common with the other pods of its PodGroup"
+
+// notLookedAtOfGroups records which shapes have pods of groups that are placed one by one.
+func (s *simulation) notLookedAtOfGroups() {
+	for _, shape := range s.shapes {
+		if at := slices.IndexFunc(shape.Pods, s.HasCompanions); at >= 0 {
+			s.addNotLookedAt(shape.Pods[at], []string{ofItsGroup})
+		}
+	}
+}
+
 // addNotLookedAt records aspects of a pod. It does nothing if another pod has the same ones.
 func (s *simulation) addNotLookedAt(pod *corev1.Pod, aspects []string) {
 	aspects = append(aspects, s.ResourcesUnknown(pod)...)
@@ -236,6 +258,7 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 		}
 		var rows [][]string
 		var items []any
+		s.notLookedAtOfGroups()
 		for _, shape := range s.shapes {
 			fit, err := s.state.FitsMany(ctx, shape, simulate.Real(nil))
 			if err != nil {
@@ -343,62 +366,4 @@ func (s *simulation) plan(ctx context.Context, parties []party, like string, mos
 	})
 	answer.Nodes, _ = sim.Added(template)
 	return answer, err
-}
-
-// drainAnswer is the new node of a pod.
-type drainAnswer struct {
-	Pod  string `json:"pod"`
-	Node string `json:"node"`
-}
-
-func newSimulateDrain(o *origin) *cobra.Command {
-	return simulateCommand(&cobra.Command{
-		Use:   "drain NODE...",
-		Short: "Tell whether the pods of nodes find other ones, and which",
-		Long: `Tell whether the pods of nodes find other ones, and which. Pods that wait are left
-aside.
-
-Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or input, 3 if
-that is not known.`,
-		Example: `  # Can this node go?
-  dray simulate drain gpu-1
-
-  # Can both go together?
-  dray simulate drain gpu-1 gpu-2 -f cluster/`,
-		Args:              someArguments("NODE", 1, -1),
-		ValidArgsFunction: o.completeNode,
-	}, nil, func(ctx context.Context, names []string, f *output) error {
-		s, err := o.simulation(ctx, nil)
-		if err != nil {
-			return err
-		}
-		result, err := s.state.Sim().Drain(ctx, simulate.Real(nil), simulate.FirstFit, names...)
-		if err != nil {
-			return err
-		}
-		s.notLookedAtBy(&result)
-		var rows [][]string
-		var items []any
-		for placement := range result.Placements() {
-			answer := drainAnswer{Pod: podName(placement.Pod), Node: placement.Node.Name()}
-			rows = append(rows, []string{answer.Pod, answer.Node})
-			items = append(items, answer)
-		}
-		if err := s.show(o, f, "SimulatedDrain", []string{"POD", "NODE"}, rows, items); err != nil || result.All() {
-			return err
-		}
-		if result.Unfit == 0 {
-			o.streams.note("it is not known whether %s can go: %s undecided", strings.Join(names, ", "), render.Count(result.Undecided, "pod"))
-		} else {
-			o.streams.note("%s cannot go: %s without another place, %d undecided", strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
-		}
-		refusals, err := result.Why(ctx)
-		if err != nil {
-			return err
-		}
-		for i := range refusals {
-			o.streams.note("%s", refusals[i].String())
-		}
-		return notPlaced(result.Unfit == 0)
-	})
 }

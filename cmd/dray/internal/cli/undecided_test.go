@@ -12,12 +12,19 @@ import (
 
 // threeNodes are node a, on which two pods have all GPUs, and the nodes c and b, which are free. A pod waits for two GPUs. All claims want
 // GPUs with the same value of an attribute. One pair of a and one of b have it.
-var threeNodes = strings.NewReplacer(
-	"devices: {requests", "devices: {constraints: [{matchAttribute: gpu.example.com/board}], requests",
-	"{name: gpu-0}", "{name: gpu-0, attributes: {board: {int: 1}}}", "{name: gpu-1}", "{name: gpu-1, attributes: {board: {int: 2}}}",
-	"{name: gpu-2}", "{name: gpu-2, attributes: {board: {int: 3}}}", "{name: gpu-3}", "{name: gpu-3, attributes: {board: {int: 3}}}", "{name: gpu-4}", "{name: gpu-4, attributes: {board: {int: 4}}}",
-).Replace(nodeWithGPUs + likeA("c", "gpu-3}", "gpu-4}") + likeA("b") +
-	holding("late", 2, owned+`, annotations: {dray-project.github.io/expected-end: "2026-11-25T13:00:00Z"}`, "") + waitsFor("waits", 2, "  priority: 5\n"))
+var (
+	threeNodes = sameBoard(nodeWithGPUs + likeA("c", "gpu-3}", "gpu-4}") + likeA("b") + twoPods)
+	oneNode    = sameBoard(nodeWithGPUs + twoPods) // only a
+	twoPods    = holding("late", 2, owned+`, annotations: {dray-project.github.io/expected-end: "2026-11-25T13:00:00Z"}`, "") + waitsFor("waits", 2, "  priority: 5\n")
+)
+
+func sameBoard(manifests string) string {
+	return strings.NewReplacer(
+		"devices: {requests", "devices: {constraints: [{matchAttribute: gpu.example.com/board}], requests",
+		"{name: gpu-0}", "{name: gpu-0, attributes: {board: {int: 1}}}", "{name: gpu-1}", "{name: gpu-1, attributes: {board: {int: 2}}}",
+		"{name: gpu-2}", "{name: gpu-2, attributes: {board: {int: 3}}}", "{name: gpu-3}", "{name: gpu-3, attributes: {board: {int: 3}}}", "{name: gpu-4}", "{name: gpu-4, attributes: {board: {int: 4}}}",
+	).Replace(manifests)
+}
 
 // likeA is a node like a, with replacements.
 func likeA(name string, replace ...string) string {
@@ -37,6 +44,7 @@ func TestUndecidedIsNotNo(t *testing.T) {
 		{threeNodes, "simulate plan --like a --any", "0 pods without a place, 1 undecided"},
 		{threeNodes, "simulate drain a", "it is not known whether a can go: 1 pod undecided"},
 		{threeNodes, "simulate victims waits", "it is not known whether default/waits fits if others go: 3 nodes undecided"},
+		{oneNode, "simulate victims waits", "it is not known whether default/waits fits if others go: 1 node undecided"},
 		{threeNodes, "simulate victims waits -o jsonpath={.undecidedNodes}", "3"},
 		{gangManifest(2, 3, 3, false), "simulate when --now 2026-11-25T12:00:00Z", "it is not known whether podgroup/default/gang has a place after the last of the ends"},
 		{gangManifest(2, 3, 3, false), "simulate repack --for podgroup/gang", "no way was found that costs less"},

@@ -58,8 +58,11 @@ func TestViewWritten(t *testing.T) {
 	if err := xml.Unmarshal([]byte(drawing), new(struct{ XMLName xml.Name })); err != nil {
 		t.Error(err)
 	}
-	if out, status := runStatus("", "dray", "devices", "-f", "examples/mig-partitions", "-o", "svg", "--free"); status != cli.ExitError || !strings.Contains(out, "it goes without") {
-		t.Errorf("status %d: %s", status, out)
+	// A cluster that does not answer is not asked.
+	for _, flag := range []string{"--free", "--watch", "--node=node-0", "--driver=gpu.example.com"} {
+		if out, status := runStatus("", "dray", "devices", "--server", "http://127.0.0.1:1", "-o", "svg", flag); status != cli.ExitError || !strings.Contains(out, "it goes without") {
+			t.Errorf("%s: status %d:\n%s", flag, status, out)
+		}
 	}
 }
 

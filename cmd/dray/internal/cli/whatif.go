@@ -20,7 +20,6 @@ import (
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
-	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )
@@ -73,7 +72,7 @@ it is not known whether there is one.`,
 		if pod == nil || pod.Spec.NodeName != "" {
 			return fmt.Errorf("%s: want a pod that has no node", args[0])
 		}
-		s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
+		s.notLookedAtAlone(pod)
 		before, err := s.placeBefore(ctx, o, pod, alone)
 		if err != nil {
 			return err
@@ -292,6 +291,7 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 		}
 		var rows [][]string
 		var items []any
+		s.notLookedAtOfGroups()
 		for _, shape := range s.shapes {
 			before, err := s.state.FitsMany(ctx, shape, simulate.Real(nil))
 			if err != nil {

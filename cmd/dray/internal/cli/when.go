@@ -4,15 +4,28 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/simulate"
 	"github.com/dray-project/dray/simulate/when"
 )
@@ -93,7 +106,7 @@ that is not known.`,
 			o.streams.note("of no pod that runs is it known when it ends: see --ends")
 		}
 		for _, w := range queue {
-			s.addNotLookedAt(w.pods[0], w.notLookedAt)
+			s.addNotLookedAt(w.pods[0], w.unseen(q.Ends))
 			q.Waits = append(q.Waits, when.Wait{Pods: w.pods, Topologies: w.topologies, Lasts: when.Lasting(w.pods)})
 		}
 		starts, err := when.Starts(ctx, s.state, q)
@@ -108,6 +121,19 @@ that is not known.`,
 	flags.BoolVar(&backfill, "backfill", false, "let later ones start while earlier ones wait, which may make these wait longer")
 	flags.StringVar(&now, "now", "", "the time at which pods may start first, as in a file of --ends (default now)")
 	return command
+}
+
+// unseen is what a queue does not look at of the pods, given which pods end.
+func (w *waiting) unseen(ends []when.End) []string {
+	if w.kind != "PodGroup" || !slices.ContainsFunc(ends, func(end when.End) bool { return isOfGroup(end.Pod, w.key) }) {
+		return w.notLookedAt
+	}
+	return append(slices.Clip(w.notLookedAt), "that pods of its PodGroup end, which run now")
+}
+
+func isOfGroup(pod *corev1.Pod, group types.NamespacedName) bool {
+	of := pod.Spec.SchedulingGroup
+	return pod.Namespace == group.Namespace && of != nil && ptr.Deref(of.PodGroupName, "") == group.Name
 }
 
 // showStarts prints the start of each entry of the queue. It explains why the first that does not
@@ -176,4 +202,140 @@ func afterWhich(ends []endOfPod) string {
 		names = append(names, end.Pod)
 	}
 	return orNone(strings.Join(names, ","))
+}
+
+// ends returns the expected ends of running pods. Times in a file override those from pods and
+// their Jobs.
+func (o *origin) ends(ctx context.Context, c *cluster.Cluster, file string, now time.Time) ([]when.End, error) {
+	jobs, err := o.jobs(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := c.Ends(jobs)
+	if err != nil {
+		o.streams.note("warning: left out: %s", strings.ReplaceAll(err.Error(), "\n", "\nwarning: left out: "))
+	}
+	if file == "" {
+		return ends, nil
+	}
+	given, err := o.readEnds(c, file, now)
+	if err != nil {
+		return nil, fmt.Errorf("--ends: %w", err)
+	}
+	ends = slices.DeleteFunc(ends, func(end when.End) bool { _, found := given[end.Pod]; return found })
+	for _, pod := range c.Running() {
+		if at, found := given[pod]; found {
+			ends = append(ends, when.End{Pod: pod, At: at})
+		}
+	}
+	return ends, nil
+}
+
+// jobs returns the Jobs of the files, or of the cluster as far as the user may list them.
+func (o *origin) jobs(ctx context.Context, c *cluster.Cluster) ([]*batchv1.Job, error) {
+	if !o.live() {
+		return c.Jobs()
+	}
+	client, _, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	list := func(namespace string) (runtime.Object, error) {
+		all, _, err := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.BatchV1().Jobs(namespace).List(ctx, options)
+		}).List(ctx, metav1.ListOptions{})
+		return all, err
+	}
+	all, err := list(corev1.NamespaceAll)
+	if apierrors.IsForbidden(err) {
+		o.streams.note("warning: list jobs: not permitted in all namespaces: what Jobs of others than %s say of when their pods end is not known", o.namespace())
+		all, err = list(o.namespace())
+	}
+	if apierrors.IsForbidden(err) {
+		o.streams.note("warning: list jobs: not permitted in namespace %s either", o.namespace())
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	var jobs []*batchv1.Job
+	err = meta.EachListItem(all, func(object runtime.Object) error {
+		job, ok := object.(*batchv1.Job)
+		if !ok {
+			return fmt.Errorf("list jobs: got a %T", object)
+		}
+		jobs = append(jobs, job)
+		return nil
+	})
+	return jobs, err
+}
+
+// readEnds reads a file with a pod and a time on each line.
+func (o *origin) readEnds(c *cluster.Cluster, path string, now time.Time) (map[*corev1.Pod]time.Time, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // read-only
+	var keys []types.NamespacedName
+	running := make(map[types.NamespacedName]*corev1.Pod)
+	for _, pod := range c.Running() {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		keys, running[key] = append(keys, key), pod
+	}
+	given := make(map[*corev1.Pod]time.Time)
+	lines := bufio.NewScanner(file)
+	for number := 1; lines.Scan(); number++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			continue
+		}
+		pod, at, err := o.readEnd(words, keys, running, now)
+		if err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", path, number, err)
+		}
+		if _, twice := given[pod]; twice {
+			return nil, fmt.Errorf("%s, line %d: pod %s is named twice", path, number, podName(pod))
+		}
+		given[pod] = at
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return given, nil
+}
+
+// readEnd parses the words of a line.
+func (o *origin) readEnd(words []string, keys []types.NamespacedName, running map[types.NamespacedName]*corev1.Pod, now time.Time) (*corev1.Pod, time.Time, error) {
+	if len(words) != 2 {
+		return nil, time.Time{}, errors.New("want a pod and a time")
+	}
+	at, err := readTime(words[1], now)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	namespace, name, qualified := strings.Cut(words[0], "/")
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if !qualified {
+		if key, err = resolve("Pod", "is on no node", words[0], keys, o); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	if running[key] == nil {
+		return nil, time.Time{}, fmt.Errorf("pod %s is on no node", key)
+	}
+	return running[key], at, nil
+}
+
+// readTime parses a time in RFC 3339 format, or a duration from now, such as 1h30m.
+func readTime(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q: want a time such as 2026-11-25T15:00:00Z, or a duration such as 1h30m", text)
+	}
+	return at, nil
 }

@@ -203,7 +203,7 @@ spec: {schedulingPolicy: {gang: {minCount: 2}}%s}
 		{"attribute", annotation(`{"constraints": [{"matchAttribute": "gpu.example.com/rack"}]}`), "", "podgroup/default/gang 2 2026-11-25T13:00:00Z default/left", "podgroup/gang fits after 1 move"},
 		{"preferred", annotation(`{"preferred": [{"matchAttribute": "gpu.example.com/rack"}]}`), "", "podgroup/default/gang 2 2026-11-25T12:00:00Z none", "podgroup/gang fits as it is"},
 		{"most", annotation(`{"maxDistinct": [{"attribute": "gpu.example.com/rack", "most": 1}]}`), "", "Not looked at of pods like default/first: maxDistinct of the PodGroup", "Not looked at of pods like default/first: maxDistinct of the PodGroup"},
-		{"wrong", annotation(`{"constraint": []}`), "", "warning: left out: PodGroup default/gang: annotation dray-project.github.io/extension: ", "--for: PodGroup default/gang does not wait for devices"},
+		{"wrong", annotation(`{"constraint": []}`), "", "error: PodGroup default/gang: annotation dray-project.github.io/extension: ", "error: --for: PodGroup default/gang: annotation dray-project.github.io/extension: "},
 	} {
 		input := cluster + fmt.Sprintf(group, test.annotation, test.spec)
 		for command, want := range map[string]string{

@@ -7,6 +7,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,16 @@ func newCluster(t *testing.T, objects *input.Objects) *Cluster {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// read is a cluster of manifests.
+func read(t *testing.T, manifests string) *Cluster {
+	t.Helper()
+	objects, err := input.Read([]string{input.Stdin}, strings.NewReader(manifests), input.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newCluster(t, objects)
 }
 
 // A survey of all nodes says the same as looking for the first that fits.

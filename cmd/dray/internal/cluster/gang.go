@@ -237,20 +237,12 @@ func (c *Cluster) common(g Gang, waiting []*Placement) (group extension.Group, h
 	if group, err = extension.GroupOf(g.object.Annotations); err != nil || group.IsZero() {
 		return group, nil, err
 	}
-	var all []*resourceapi.ResourceClaim
+	all, err := c.heldBy(g.object, nil)
+	if err != nil {
+		return group, nil, err
+	}
 	for _, placement := range waiting {
 		all = append(all, placement.Before...)
-	}
-	for _, pod := range c.pods {
-		w := Workload{Pod: pod}
-		if c.groupOf(w) != g.object || !nodefit.Occupies(pod) {
-			continue
-		}
-		claims, err := c.claimsOf(w)
-		if err != nil {
-			return group, nil, err
-		}
-		all = append(all, claims...)
 	}
 	for _, claim := range all {
 		if claim.Status.Allocation != nil {

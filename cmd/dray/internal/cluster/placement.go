@@ -113,10 +113,8 @@ func (c *Cluster) reserve(claim *resourceapi.ResourceClaim, w Workload) {
 	claim.Status.ReservedFor = append(claim.Status.ReservedFor, c.claims.Consumer(claim, w.Pod))
 }
 
+// reservedFor reports whether the workload, which is a pod, is among the claim's consumers.
 func (c *Cluster) reservedFor(claim *resourceapi.ResourceClaim, w Workload) bool {
-	if w.Pod == nil {
-		return false
-	}
 	consumer := c.claims.Consumer(claim, w.Pod)
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
 		return r.UID == consumer.UID

@@ -10,6 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
 )
 
 // refused caches refusals since the last Keep. Pods with equal requests are refused for the same
@@ -54,32 +56,16 @@ func (a *attempt) question() string {
 		More     string
 	}
 	read := struct {
-		Tolerations  []corev1.Toleration
-		NodeSelector map[string]string
-		NodeAffinity *corev1.NodeAffinity
-		Needs        map[corev1.ResourceName]string
-		Extended     []corev1.ResourceName
-		Containers   []corev1.ResourceRequirements
-		Init         int
-		Claims       []asked
-	}{
-		Tolerations: pod.Spec.Tolerations, NodeSelector: pod.Spec.NodeSelector, Extended: a.extended,
-		Needs: make(map[corev1.ResourceName]string),
-	}
-	if pod.Spec.Affinity != nil {
-		read.NodeAffinity = pod.Spec.Affinity.NodeAffinity
-	}
+		NodeFit     string
+		Needs       map[corev1.ResourceName]string
+		Extended    []corev1.ResourceName
+		FromDevices []resourceapi.DeviceRequest // for Extended
+		Claims      []asked
+	}{NodeFit: nodefit.Key(pod), Needs: make(map[corev1.ResourceName]string), Extended: a.extended}
 	for _, n := range a.needs {
 		read.Needs[n.name] = n.quantity.String()
 	}
-	if len(a.extended) > 0 {
-		read.Init = len(pod.Spec.InitContainers)
-		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-			for i := range containers {
-				read.Containers = append(read.Containers, containers[i].Resources)
-			}
-		}
-	}
+	read.FromDevices, _ = podclaims.AllExtendedRequests(pod, a.extended, a.cluster.classOf)
 	for _, claim := range a.claims {
 		one := asked{NameInPod: a.cluster.NameInPod(a.workload, claim)}
 		if a.cluster.claims.Claim(keyOf(claim)) != nil {

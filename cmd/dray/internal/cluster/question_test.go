@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
@@ -95,6 +98,34 @@ func TestLike(t *testing.T) {
 	}
 }
 
+// Pods whose containers use their extended resources at other times need as much, and have requests with other names.
+func TestQuestionTellsRequestsApart(t *testing.T) {
+	pod := func(first, second string) string {
+		const gpu = "resources: {requests: {example.com/gpu: 1}}"
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: a}, spec: {initContainers: [{name: i, image: x, %[1]s%[3]s}, {name: j, image: x, %[2]s%[3]s}], containers: [{name: c, image: x, %[3]s}]}}\n",
+			first, second, gpu)
+	}
+	question := func(pod string) string {
+		objects, err := input.Read([]string{input.Stdin}, strings.NewReader(manyNodes+pod), input.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(objects, Options{Features: allocator.AllFeatures(), ExtendedResources: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		placement, a := c.attempt(c.Workloads()[0], nil)
+		if a == nil || len(a.extended) != 1 {
+			t.Fatalf("no extended resources: %v", placement.Err)
+		}
+		return a.question()
+	}
+	const sidecar = "restartPolicy: Always, "
+	if question(pod(sidecar, "")) == question(pod("", sidecar)) {
+		t.Error("another sidecar, and the same question")
+	}
+}
+
 // A pod that is placed changes what is left, so that the next one is not refused like one before it.
 func TestLikeUntilOneIsPlaced(t *testing.T) {
 	const (
@@ -128,3 +159,34 @@ func TestLikeUntilOneIsPlaced(t *testing.T) {
 
 // threeOf is a template of a claim for three devices.
 const threeOf = "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: three, namespace: a}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: 3}}]}}}}\n"
+
+// What is remembered of nodes is for exactly these nodes.
+func TestSameNodes(t *testing.T) {
+	nodes := []*corev1.Node{{}, {}, {}}
+	for name, test := range map[string]struct {
+		a, b []*corev1.Node
+		want bool
+	}{
+		"the same": {nodes, nodes, true}, "fewer": {nodes, nodes[:2], false}, "others": {nodes[:2], nodes[1:], false}, "none": {nil, nodes[:0], true}, "a copy": {nodes, append([]*corev1.Node(nil), nodes...), false},
+	} {
+		if got := sameNodes(test.a, test.b); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// Refusals are remembered for the nodes that were asked about last.
+func TestRefusalsAreOfNodes(t *testing.T) {
+	nodes := []*corev1.Node{{}, {}, {}}
+	var r refused
+	first, second, third := new(Placement), new(Placement), new(Placement)
+	r.remember("a", nodes, first)
+	r.remember("b", nodes, second)
+	if r.find("a", nodes) != first || r.find("b", nodes) != second || r.find("c", nodes) != nil || r.find("a", nodes[:2]) != nil {
+		t.Errorf("remembered: %v", r)
+	}
+	r.remember("b", nodes[:2], third)
+	if r.find("b", nodes[:2]) != third || r.find("a", nodes[:2]) != nil || r.find("a", nodes) != nil || r.find("b", nodes) != nil {
+		t.Errorf("remembered of fewer nodes: %v", r)
+	}
+}

@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
@@ -19,41 +21,120 @@ import (
 )
 
 // Topologies returns what the pods of a group must have in common: labels in
-// spec.schedulingConstraints, and attributes of devices in its annotation. notLookedAt has what the
-// simulation ignores of that. It returns an error for an invalid annotation.
+// spec.schedulingConstraints, and attributes of devices in its annotation. If pods of the group run,
+// only what these have is permitted. notLookedAt has what the simulation ignores of that. It returns
+// an error for an invalid annotation, and for pods that run and have nothing in common.
 func (c *Cluster) Topologies(g Gang) (list []simulate.Topology, notLookedAt []string, err error) {
-	group, err := extension.GroupOf(g.object.Annotations)
+	list, notLookedAt, err = c.topologies(g.object, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("PodGroup %s: %w", g.Key, err)
-	}
-	if constraints := g.object.Spec.SchedulingConstraints; constraints != nil {
-		for _, one := range constraints.Topology {
-			list = append(list, simulate.Topology{NodeLabel: one.Key})
-		}
-	}
-	for _, match := range group.Constraints {
-		list = append(list, simulate.Topology{DeviceAttribute: match.MatchAttribute, Requests: match.Requests})
-	}
-	for _, match := range group.Preferred {
-		list = append(list, simulate.Topology{DeviceAttribute: match.MatchAttribute, Requests: match.Requests, Preferred: true})
-	}
-	if len(group.MaxDistinct) > 0 {
-		notLookedAt = append(notLookedAt, "maxDistinct of the PodGroup")
-	}
-	if len(list) > 0 && c.runs(g) {
-		notLookedAt = append(notLookedAt, "what pods of the PodGroup have that run already")
 	}
 	return list, notLookedAt, nil
 }
 
-// runs reports whether a pod of a group is running.
-func (c *Cluster) runs(g Gang) bool {
-	for _, pod := range c.pods {
-		if nodefit.Occupies(pod) && c.groupOf(Workload{Pod: pod}) == g.object {
-			return true
+// topologies is Topologies for a cluster in which some pods do not run any more.
+func (c *Cluster) topologies(object *schedulingapi.PodGroup, leaving map[*corev1.Pod]bool) (list []simulate.Topology, notLookedAt []string, err error) {
+	group, err := extension.GroupOf(object.Annotations)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key := topologyKey(object); key != "" {
+		topology := simulate.Topology{NodeLabel: key}
+		only, err := c.gangRunsIn(object, key, leaving)
+		if err != nil {
+			return nil, nil, err
+		}
+		if only != nil {
+			topology.Values = []string{*only}
+		}
+		list = append(list, topology)
+	}
+	matches := slices.Concat(group.Constraints, group.Preferred)
+	var held []*resourceapi.ResourceClaim
+	if len(matches) > 0 {
+		if held, err = c.heldBy(object, leaving); err != nil {
+			return nil, nil, err
 		}
 	}
-	return false
+	for i, match := range matches {
+		list = append(list, simulate.Topology{
+			DeviceAttribute: match.MatchAttribute, Requests: match.Requests, Preferred: i >= len(group.Constraints),
+			Values: gang.HeldInCommon(c.Ledger.State().Snapshot(), held, match.MatchAttribute, match.Requests),
+		})
+	}
+	if len(group.MaxDistinct) > 0 {
+		notLookedAt = append(notLookedAt, "maxDistinct of the PodGroup")
+	}
+	return list, notLookedAt, nil
+}
+
+// Companions are pods of a group that look for places, where the pods of the group must have something
+// in common.
+type Companions struct {
+	Key  types.NamespacedName
+	Pods []*corev1.Pod
+	// Topologies are what they must have in common, with each other and with the other pods of the group
+	// that run. NotLookedAt is what a simulation ignores of that.
+	Topologies  []simulate.Topology
+	NotLookedAt []string
+}
+
+// Companions lists the groups of pods whose pods must have something in common, in the order of the
+// pods. The places that these pods have now do not count.
+func (c *Cluster) Companions(pods []*corev1.Pod) []Companions {
+	of := make(map[*schedulingapi.PodGroup]int)
+	leaving := make(map[*corev1.Pod]bool, len(pods))
+	var objects []*schedulingapi.PodGroup
+	var list []Companions
+	for _, pod := range pods {
+		leaving[pod] = true
+		object := c.groupOf(Workload{Pod: pod})
+		if object == nil {
+			continue
+		}
+		at, known := of[object]
+		if !known {
+			at = len(list)
+			of[object], objects = at, append(objects, object)
+			list = append(list, Companions{Key: keyOf(object)})
+		}
+		list[at].Pods = append(list[at].Pods, pod)
+	}
+	for i, object := range objects {
+		var err error
+		if list[i].Topologies, list[i].NotLookedAt, err = c.topologies(object, leaving); err != nil {
+			list[i].NotLookedAt = []string{fmt.Sprintf("what the pods of its PodGroup must have in common (%v)", err)}
+		}
+	}
+	return slices.DeleteFunc(list, func(c Companions) bool { return len(c.Topologies)+len(c.NotLookedAt) == 0 })
+}
+
+// HasCompanions reports whether a pod must have something in common with the other pods of its group.
+// What is only preferred does not count.
+func (c *Cluster) HasCompanions(pod *corev1.Pod) bool {
+	object := c.groupOf(Workload{Pod: pod})
+	if object == nil {
+		return false
+	}
+	group, err := extension.GroupOf(object.Annotations)
+	return err != nil || len(group.Constraints)+len(group.MaxDistinct) > 0 || topologyKey(object) != ""
+}
+
+// heldBy returns the claims of the pods of a group that run, without those that are leaving.
+func (c *Cluster) heldBy(object *schedulingapi.PodGroup, leaving map[*corev1.Pod]bool) ([]*resourceapi.ResourceClaim, error) {
+	var all []*resourceapi.ResourceClaim
+	for _, pod := range c.pods {
+		w := Workload{Pod: pod}
+		if c.groupOf(w) != object || !nodefit.Occupies(pod) || leaving[pod] {
+			continue
+		}
+		claims, err := c.claimsOf(w)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, claims...)
+	}
+	return all, nil
 }
 
 // gangDomain is a set of nodes on which all pods of a group may run.
@@ -84,7 +165,7 @@ func (c *Cluster) gangDomains(g Gang, nodes []*corev1.Node) ([]gangDomain, error
 		}
 		return []gangDomain{all}, nil
 	}
-	only, err := c.gangRunsIn(g, key)
+	only, err := c.gangRunsIn(g.object, key, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +186,11 @@ func (c *Cluster) gangDomains(g Gang, nodes []*corev1.Node) ([]gangDomain, error
 }
 
 // gangRunsIn returns the topology value of the nodes on which pods of a group are running, nil if
-// there are none.
-func (c *Cluster) gangRunsIn(g Gang, key string) (*string, error) {
+// there are none. Pods that are leaving do not count.
+func (c *Cluster) gangRunsIn(object *schedulingapi.PodGroup, key string, leaving map[*corev1.Pod]bool) (*string, error) {
 	var only *string
 	for _, pod := range c.pods {
-		if !nodefit.Occupies(pod) || c.groupOf(Workload{Pod: pod}) != g.object {
+		if !nodefit.Occupies(pod) || c.groupOf(Workload{Pod: pod}) != object || leaving[pod] {
 			continue
 		}
 		at := slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == pod.Spec.NodeName })
@@ -142,12 +223,9 @@ func (o *GangOutcome) ask(ctx context.Context, q gang.Question, domains []gangDo
 			return err
 		}
 		exact, open = exact && r.Exact, open || r.Verdict == allocator.NotDecided
-		rank := r.Placed()
-		if r.Verdict == allocator.Satisfiable {
+		rank := r.Placed() // where enough fit, it is more than where too few do
+		if r.Verdict == allocator.Satisfiable && r.OneByOne {
 			rank += len(q.Pods)
-			if r.OneByOne {
-				rank += len(q.Pods)
-			}
 		}
 		if rank > best {
 			best, o.Result, o.question, o.domain, o.Topology = rank, r, within, d.nodes, d.topology

@@ -29,6 +29,7 @@ func TestAddDetails(t *testing.T) {
 		"one value, of other numbers":      {[][]Detail{{countsOf(values, a, a)}, {countsOf(values, a)}}, `x: model is "A"`, false},
 		"values of two and one":            {[][]Detail{{countsOf(values, a)}, {countsOf(values, h)}, {countsOf(values, h)}}, `x: model is "H" on 2 nodes, "A" on 1`, true},
 		"nodes with both":                  {[][]Detail{{countsOf(values, a, h)}, {countsOf(values, a)}}, `x: model is "A" on 2 nodes, "H" on 1`, true},
+		"a third like both together":       {[][]Detail{{countsOf(values, a, h)}, {countsOf(values, a, a, a, h, h, h)}, {countsOf(values, a, a, h, h)}}, `x: model is "A" on 3 nodes, "H" on 3`, true},
 		"nothing on one":                   {[][]Detail{{countsOf(values, a)}, {}}, `x: model is "A" on 1 node`, true},
 		"nothing on the first":             {[][]Detail{{}, {countsOf(values, a)}}, `x: model is "A" on 1 node`, true},
 		"holders of one":                   {[][]Detail{{countsOf(holders, "p", "p", "q")}}, "x: 2 by p, 1 by q", false},

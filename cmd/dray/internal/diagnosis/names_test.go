@@ -142,3 +142,21 @@ func TestConsumers(t *testing.T) {
 		}
 	}
 }
+
+// The name of a capacity gets the driver that has it, else that of the first pool.
+func TestNameOfCapacity(t *testing.T) {
+	memory := &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {}}}
+	d := &Diagnosis{pools: []*cluster.PoolState{{Driver: "nic.example.com", Devices: []cluster.DeviceState{{Object: &resourceapi.Device{}}}}, {Driver: "gpu.example.com", Devices: []cluster.DeviceState{{Object: memory}}}}}
+	for _, test := range []struct {
+		name string
+		of   *Diagnosis
+		want cel.Name
+	}{
+		{"memory", d, cel.Name{Domain: "gpu.example.com", ID: "memory"}}, {"other", d, cel.Name{Domain: "nic.example.com", ID: "other"}},
+		{"x.example.com/memory", d, cel.Name{Domain: "x.example.com", ID: "memory"}},
+	} {
+		if got := celName(test.name, test.of); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}

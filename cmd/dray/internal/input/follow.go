@@ -31,7 +31,6 @@ type Follower struct {
 	informers []cache.SharedIndexInformer
 	running   sync.WaitGroup
 	notes     []error
-	complete  bool
 
 	lock   sync.Mutex
 	broken map[string]error // by resource
@@ -48,7 +47,7 @@ var ofKind = map[string]runtime.Object{
 // Resources that the user may not list are left out, with a note. If the user may list pods and
 // claims only in one namespace, only these are followed.
 func Follow(ctx context.Context, client kubernetes.Interface, namespace string, step func()) (*Follower, error) {
-	f := &Follower{changed: make(chan struct{}, 1), broken: make(map[string]error), complete: true}
+	f := &Follower{changed: make(chan struct{}, 1), broken: make(map[string]error)}
 	for _, l := range lists(client, namespace) {
 		from, err := f.permitted(ctx, l, namespace)
 		if err != nil {
@@ -82,7 +81,6 @@ func (f *Follower) permitted(ctx context.Context, l list, namespace string) (lis
 	case !apierrors.IsForbidden(err):
 		return lister{}, fmt.Errorf("list %s: %w", l.resource, err)
 	}
-	f.complete = false
 	if l.inNamespace.page != nil {
 		if _, err = l.inNamespace.page(ctx, one); err == nil {
 			f.notes = append(f.notes, inNamespaceOnly(l.resource, namespace))
@@ -190,7 +188,6 @@ func (f *Follower) Wait() { f.running.Wait() }
 // Objects returns the current objects, sorted by name. They are shared and must not be modified.
 func (f *Follower) Objects() (*Objects, error) {
 	objects := NewObjects()
-	objects.Complete = f.complete
 	for _, note := range f.notes {
 		objects.Warnings = append(objects.Warnings, fmt.Errorf("cluster: %w", note))
 	}

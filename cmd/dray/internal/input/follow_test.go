@@ -147,8 +147,8 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !objects.Complete || len(objects.Warnings) > 0 || len(objects.Nodes) != 1 || f.Broken() != nil {
-		t.Errorf("complete %v, warnings %v, %d nodes, broken %v", objects.Complete, objects.Warnings, len(objects.Nodes), f.Broken())
+	if len(objects.Warnings) > 0 || len(objects.Nodes) != 1 || f.Broken() != nil {
+		t.Errorf("warnings %v, %d nodes, broken %v", objects.Warnings, len(objects.Nodes), f.Broken())
 	}
 	pod := objects.Pods[0]
 	if origin, known := objects.Origin("Pod", "a", "y"); pod.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 || pod.ManagedFields != nil || !known || origin.File != "cluster" {
@@ -217,8 +217,8 @@ func TestFollowPermitted(t *testing.T) {
 		for _, warning := range objects.Warnings {
 			warnings = append(warnings, warning.Error())
 		}
-		if diff := cmp.Diff(c.warnings, warnings) + cmp.Diff(c.pods, podNames(t, f)); diff != "" || steps != c.steps || objects.Complete != (len(c.warnings) == 0) {
-			t.Errorf("%s: %d resources, want %d; complete %v; want -, got +\n%s", name, steps, c.steps, objects.Complete, diff)
+		if diff := cmp.Diff(c.warnings, warnings) + cmp.Diff(c.pods, podNames(t, f)); diff != "" || steps != c.steps {
+			t.Errorf("%s: %d resources, want %d; want -, got +\n%s", name, steps, c.steps, diff)
 		}
 	}
 }

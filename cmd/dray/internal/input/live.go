@@ -24,7 +24,6 @@ import (
 // If the user may list pods and claims only in one namespace, there is a warning.
 func Live(ctx context.Context, client kubernetes.Interface, namespace string, step func(resource string)) (*Objects, error) {
 	r := newReader(Options{})
-	r.objects.Complete = true
 	for _, l := range lists(client, namespace) {
 		if step != nil {
 			step(l.resource)
@@ -32,7 +31,6 @@ func Live(ctx context.Context, client kubernetes.Interface, namespace string, st
 		err := r.list(ctx, l.all.page)
 		if l.inNamespace.page != nil && apierrors.IsForbidden(err) {
 			r.warn(Origin{File: "cluster"}, inNamespaceOnly(l.resource, namespace))
-			r.objects.Complete = false
 			err = r.list(ctx, l.inNamespace.page)
 		}
 		if l.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) {

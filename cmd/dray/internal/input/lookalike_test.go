@@ -16,21 +16,13 @@ func TestLookAlike(t *testing.T) {
 		{Group: "resources.k8s.io", Kind: "ResourceClaim"}: "ResourceClaim.resource.k8s.io",
 		{Group: "resources.k8s.io", Kind: "Widget"}:        "group resource.k8s.io",
 		{Group: "widgets.example.com", Kind: "Widget"}:     "",
+		{Group: "", Kind: "pods"}:                          "Pod",
+		{Group: "", Kind: "Pood"}:                          "",
+		{Group: "resource.k8s.io", Kind: "DeviceClas"}:     "DeviceClass.resource.k8s.io",
 	} {
 		got, found := lookAlike(given)
 		if got != want || found != (want != "") {
 			t.Errorf("%s: %q (%t), want %q", given, got, found, want)
-		}
-	}
-}
-
-// Only comments and directives come before the first line with content, however short that is.
-func TestReadsFromFirstLineWithContent(t *testing.T) {
-	for content, want := range map[string]string{
-		"a\n": "a\n", "\n a\n": " a\n", "# a\n%b\n": "", "a#\n": "a#\n", "#\n%\nab\n": "ab\n", "": "",
-	} {
-		if got := string(fromFirst([]byte(content))); got != want {
-			t.Errorf("%q: %q, want %q", content, got, want)
 		}
 	}
 }

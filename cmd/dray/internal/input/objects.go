@@ -49,8 +49,6 @@ type Objects struct {
 	Ignored map[string]int
 	// Warnings has errors that Options.Findings turns into warnings.
 	Warnings []error
-	// Complete says that objects that were not read do not exist. It is set for a live cluster.
-	Complete bool
 
 	known map[key]filed
 }

@@ -100,6 +100,7 @@ func TestRequestPolicies(t *testing.T) {
 		{"values", policyOf("default: 2, validValues: [1, 2, 10]"), ""},
 		{"range", policyOf("default: 2, validRange: {min: 0}"), ""},
 		{"steps", policyOf("default: 5, validRange: {min: 1, max: 9, step: 2}"), ""},
+		{"room for one step", policyOf("default: 2, validRange: {min: 2, step: 8}"), ""},
 		{"steps that are fractions", policyOf("default: 1300m, validRange: {min: 100m, max: 1900m, step: 300m}"), ""},
 		{"an exclusive device", deviceOf("capacity: {c: {value: 1, requestPolicy: {default: 1}}}"),
 			"spec.devices[0].capacity[c].requestPolicy: Forbidden: needs allowMultipleAllocations: true on the device"},
@@ -146,6 +147,9 @@ spec.devices[0].capacity[c].requestPolicy.validRange.max: Invalid value: "6": mu
 func TestTaintRules(t *testing.T) {
 	checkRules(t, []rule{
 		{"fine", taintRuleOf("deviceSelector: {driver: gpu.example.com, pool: a/b, device: d}, taint: {key: k, effect: NoExecute}"), ""},
+		{"a long driver", taintRuleOf("deviceSelector: {driver: " + strings.Repeat("a", 64) + "}, taint: {key: k, effect: NoExecute}"),
+			"spec.deviceSelector.driver: Too long: may not be more than 63 bytes"},
+		{"the longest driver", taintRuleOf("deviceSelector: {driver: " + strings.Repeat("a", 63) + "}, taint: {key: k, effect: NoExecute}"), ""},
 		{"names", taintRuleOf("deviceSelector: {driver: a_b, pool: '', device: D}, taint: {key: k, effect: NoExecute}"),
 			`spec.deviceSelector.driver: Invalid value: "a_b": ` + subdomainRule + `
 spec.deviceSelector.pool: Required value

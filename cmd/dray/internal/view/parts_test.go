@@ -12,8 +12,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
@@ -179,6 +182,11 @@ func TestParts(t *testing.T) {
 		}
 	}
 	for i := range p.Pools {
+		for k := range p.Pools[i].Devices {
+			if d := &p.Pools[i].Devices[k]; p.Pools[i].Name == "p" && !slices.Equal(d.Sets, []int{0}) {
+				t.Errorf("%s is a part of the sets %v, want the first", d.Name, d.Sets)
+			}
+		}
 		for _, set := range p.Pools[i].Sets {
 			if whole := p.Pools[i].Devices[set.Whole].Name; whole != "whole" {
 				t.Errorf("the whole of set %s is %s", set.Name, whole)
@@ -281,5 +289,35 @@ func TestPartOfAmount(t *testing.T) {
 		if got := part(resource.MustParse(test.left), resource.MustParse(test.total)); got != test.want {
 			t.Errorf("%s of %s: %v, want %v", test.left, test.total, got, test.want)
 		}
+	}
+}
+
+// Of counters and capacities, the page gets what is left, as quantities and as a part of all.
+func TestAmounts(t *testing.T) {
+	of := func(name, left, total string) cluster.AmountState {
+		return cluster.AmountState{Name: name, Left: resource.MustParse(left), Total: resource.MustParse(total)}
+	}
+	got := amounts([]cluster.AmountState{of("memory", "20Gi", "80Gi"), of("none", "0", "0"), of("overdrawn", "-1", "4"), of("more", "5", "4")})
+	want := []Amount{{"memory", "20Gi", "80Gi", 0.25}, {"none", "0", "0", 0}, {"overdrawn", "-1", "4", 0}, {"more", "5", "4", 1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := amounts(nil); len(got) > 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// TestAttributesWithManyValues: an attribute with so many values that each device has its own is no part of shapes.
+func TestAttributesWithManyValues(t *testing.T) {
+	pool := cluster.PoolState{}
+	for i := range manyValues + 1 {
+		device := cluster.DeviceState{Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			"serial": {IntValue: ptr.To(int64(i % manyValues))}, "model": {IntValue: ptr.To(int64(i % (manyValues - 1)))},
+		}}
+		pool.Devices = append(pool.Devices, device)
+	}
+	shapes := newShapes([]cluster.PoolState{pool})
+	if !shapes.own["serial"] || shapes.own["model"] {
+		t.Errorf("with %d values: %t, with one fewer: %t", manyValues, shapes.own["serial"], shapes.own["model"])
 	}
 }

@@ -245,7 +245,30 @@ func TestDelta(t *testing.T) {
 	if back := Compare(after, before); back != nil {
 		t.Errorf("a picture without the shapes of an earlier one is compared: %+v", back)
 	}
+	held := *after
+	held.Claims = map[string]Claim{"ns/goes": {}, "ns/changes": {Pods: []string{"a"}}, "ns/stays": {Pods: []string{"a"}}}
+	later := held
+	later.Claims = map[string]Claim{"ns/comes": {}, "ns/changes": {Pods: []string{"a", "b"}}, "ns/stays": {Pods: []string{"a"}}}
+	claims := Compare(&held, &later).Claims
+	if gone, found := claims["ns/goes"]; len(claims) != 3 || !found || gone != nil || claims["ns/comes"] == nil || claims["ns/changes"] == nil || len(claims["ns/changes"].Pods) != 2 {
+		t.Errorf("claims differ: %v; want that one goes, one comes, and one changes", claims)
+	}
 	if same := Compare(after, after); same == nil || !same.Empty() {
 		t.Errorf("a picture differs from itself: %+v", same)
+	}
+}
+
+// A delta is empty if the page shows no difference, and each part of it may be one.
+func TestEmptyDelta(t *testing.T) {
+	if d := (&Delta{From: 1, Revision: 2, Time: "now"}); !d.Empty() {
+		t.Errorf("not empty: %+v", d)
+	}
+	for name, d := range map[string]*Delta{
+		"nodes": {Nodes: map[string]*Node{"n": nil}}, "pools": {Pools: map[string]*Pool{"p": nil}}, "claims": {Claims: map[string]*Claim{"c": nil}},
+		"shapes": {Shapes: make([]Shape, 1)}, "waiting": {Waiting: new([]Waiting)}, "notes": {Notes: new([]string)},
+	} {
+		if d.Empty() {
+			t.Errorf("%s differ, and it is empty", name)
+		}
 	}
 }

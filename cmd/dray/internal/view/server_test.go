@@ -19,6 +19,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -178,6 +179,7 @@ func requests(token, address, port string) map[string]request {
 		"get of a question":      {path: "/api/whatif", cookie: token, want: 405},
 		"file of the server":     {path: "/web/src/main.ts", cookie: token, want: 404},
 		"no such explanation":    {path: "/api/explanation?revision=1&answer=-1", cookie: token, want: 404},
+		"explanation beyond all": {path: "/api/explanation?revision=1&answer=99", cookie: token, want: 404},
 		"explanation of before":  {path: "/api/explanation?revision=0&answer=0", cookie: token, want: 409},
 		"usage":                  {path: "/api/usage?revision=1&by=class", cookie: token, want: 200},
 		"usage without":          {path: "/api/usage?revision=1&by=class", want: 401},
@@ -261,6 +263,22 @@ func TestQuestions(t *testing.T) {
 		}
 		if answer.StatusCode != want.status || !strings.Contains(string(text), want.text) {
 			t.Errorf("%.40s: status %d, %.200s; want %d, %q", body, answer.StatusCode, text, want.status, want.text)
+		}
+	}
+}
+
+// Explanations are numbered from 0.
+func TestExplanations(t *testing.T) {
+	source := sourceOf(t, "network-attached-zones")
+	s, count := &Server{source: source, access: new(access)}, len(source.Picture().answers)
+	if count == 0 {
+		t.Fatal("nothing waits")
+	}
+	for number, want := range map[int]int{-1: http.StatusNotFound, 0: http.StatusOK, count - 1: http.StatusOK, count: http.StatusNotFound} {
+		answer := httptest.NewRecorder()
+		s.explanation(answer, httptest.NewRequest(http.MethodGet, fmt.Sprint("/api/explanation?revision=", source.Picture().Revision, "&answer=", number), nil))
+		if answer.Code != want {
+			t.Errorf("explanation %d of %d: %d, want %d: %s", number, count, answer.Code, want, answer.Body)
 		}
 	}
 }

@@ -185,12 +185,14 @@ func (d *drawing) group(g svgGroup) {
 	d.y += row + 8
 }
 
+// size is twice as wide as it is high, if the drawing is so wide.
 func (b *svgBox) size() (columns, w, h int) {
+	const most = (svgWidth - 2*svgMargin - 8) / (svgCell + svgGap)
 	n := 0
 	for _, pool := range b.pools {
 		n += len(pool.Devices)
 	}
-	columns = max(6, int(math.Ceil(math.Sqrt(float64(n)*2))))
+	columns = min(max(6, int(math.Ceil(math.Sqrt(float64(n)*2)))), most)
 	rows := (n + columns - 1) / columns
 	return columns, columns*(svgCell+svgGap) + 8, svgNode + rows*(svgCell+svgGap)
 }

@@ -129,3 +129,19 @@ func TestDaemonSetOfSomeNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeOfPods has pods that are on a node, that are to be on one, and neither.
+func TestNodeOfPods(t *testing.T) {
+	to := func(node string) *corev1.Pod {
+		pod := &corev1.Pod{}
+		bindTo(pod, node)
+		return pod
+	}
+	on := to("a")
+	on.Spec.NodeName = "b"
+	for want, pod := range map[string]*corev1.Pod{"a": to("a"), "b": on, "": {Spec: corev1.PodSpec{Affinity: &corev1.Affinity{}}}} {
+		if got := nodeOf(pod); got != want {
+			t.Errorf("node %q, want %q", got, want)
+		}
+	}
+}
