@@ -28,11 +28,13 @@ import (
 	"k8s.io/utils/ptr"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/dray-project/dray/agent/cdi"
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/internal/sockets"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/resourceslice"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -373,6 +375,18 @@ func TestHealth(t *testing.T) {
 	expect(health.HealthStatus_UNKNOWN, health.HealthStatus_UNKNOWN)
 }
 
+// TestDefaults: kubelet's folders, and errors that are logged.
+func TestDefaults(t *testing.T) {
+	got := Options{DriverName: driverName}.withDefaults()
+	if got.RegistrarDir != "/var/lib/kubelet/plugins_registry" || got.PluginDataDir != "/var/lib/kubelet/plugins/"+driverName || got.RepairDelay != resourceslice.DefaultSyncDelay || got.OnError == nil {
+		t.Errorf("options %+v", got)
+	}
+	given := Options{DriverName: driverName, RegistrarDir: "/a", PluginDataDir: "/b", RepairDelay: 1, OnError: func(context.Context, error, string) {}}
+	if got := given.withDefaults(); got.RegistrarDir != "/a" || got.PluginDataDir != "/b" || got.RepairDelay != 1 || got.OnError == nil {
+		t.Errorf("options %+v", got)
+	}
+}
+
 // TestHoldsOfClaims: a claim with a CDI file is prepared, and one that is allocated may be.
 func TestHoldsOfClaims(t *testing.T) {
 	elsewhere := claim("elsewhere", "gpu-0")
@@ -398,6 +412,23 @@ func TestHoldsOfClaims(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v (%v), want %v", got, err, want)
+	}
+	if other, err := HoldsOfClaims(in, "other.example.com", filepath.Join(n.dir, "cdi"), claims); err != nil || len(other) > 0 {
+		t.Errorf("of another driver: got %v (%v), want none", other, err)
+	}
+	files, err := cdi.Open(filepath.Join(n.dir, "cdi"), driverName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(files.Path("deleted"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files.Path("deleted"), whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := HoldsOfClaims(in, driverName, filepath.Join(n.dir, "cdi"), claims); err == nil || !strings.Contains(err.Error(), "claim deleted") {
+		t.Errorf("half a CDI file: %v, want an error that names the claim", err)
 	}
 	// A claim that was never prepared is not unprepared, either.
 	if err := n.ledger.Update(func([]inventory.Hold) []inventory.Hold { return got }); err != nil {
@@ -452,6 +483,27 @@ func TestSockets(t *testing.T) {
 	}
 	if err := n.driver.Healthy(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestErrorsInTheBackground: a driver that is stopped before its sockets are served reports nothing.
+// Other errors are reported.
+func TestErrorsInTheBackground(t *testing.T) {
+	var reported []string
+	p := plugin{&Driver{options: Options{OnError: func(_ context.Context, err error, msg string) {
+		reported = append(reported, msg+": "+err.Error())
+	}}}}
+	server := grpc.NewServer()
+	server.Stop()
+	path := filepath.Join(shortdir.New(t), "s")
+	socket, err := sockets.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.HandleError(t.Context(), server.Serve(socket), "serving")
+	p.HandleError(t.Context(), fmt.Errorf("accept: %w", fs.ErrClosed), "serving")
+	if want := []string{"serving: accept: file already closed"}; !slices.Equal(reported, want) {
+		t.Errorf("reported %q, want %q", reported, want)
 	}
 }
 

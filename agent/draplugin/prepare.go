@@ -5,9 +5,11 @@ package draplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"google.golang.org/grpc"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -206,7 +208,11 @@ func (p plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugi
 	return out, nil
 }
 
-// HandleError implements kubeletplugin.DRAPlugin.
+// HandleError implements kubeletplugin.DRAPlugin. A server that is stopped before it serves returns
+// ErrServerStopped. That is no failure.
 func (p plugin) HandleError(ctx context.Context, err error, msg string) {
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return
+	}
 	p.options.OnError(ctx, err, msg)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -335,4 +337,39 @@ func TestWanted(t *testing.T) {
 	if got[0].Data != nil || got[0].NetworkData.InterfaceName != "" || got[0].NetworkData.HardwareAddress == "" || len(got[0].Conditions) != 2 {
 		t.Errorf("what cannot be reported is not left out alone: %+v", got[0])
 	}
+}
+
+// TestReportRetries: the pause after a failure doubles up to five minutes, and begins anew after a success.
+func TestReportRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := new(told)
+		d := &Driver{options: Options{OnError: errs.add}, reports: new(reports)}
+		known := &report{claimName: claimName{Namespace: "ns", Name: "one"}, version: 1}
+		pauses := func(n int) (list []time.Duration) {
+			for range n {
+				list = append(list, time.Until(d.endAttempt(t.Context(), known, 1, errors.New("no"))))
+			}
+			return list
+		}
+		if got, want := pauses(4), []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}; !slices.Equal(got, want) {
+			t.Errorf("pauses %v, want %v", got, want)
+		}
+		if got := pauses(30); got[29] != 5*time.Minute {
+			t.Errorf("the last pause is %v", got[29])
+		}
+		if due := d.endAttempt(t.Context(), known, 1, nil); !due.IsZero() {
+			t.Errorf("after a success, the next attempt is due at %v", due)
+		}
+		if got := pauses(1); got[0] != time.Second {
+			t.Errorf("after a success, the pause is %v", got[0])
+		}
+		// What changed meanwhile is reported at once.
+		known.version, known.due = 2, time.Time{}
+		if due := d.endAttempt(t.Context(), known, 1, errors.New("no")); !due.IsZero() {
+			t.Errorf("after a change, the next attempt is due at %v", due)
+		}
+		if errs.count("claim ns/one: no") != 36 {
+			t.Errorf("%d errors were told", errs.count("claim ns/one: no"))
+		}
+	})
 }

@@ -117,7 +117,8 @@ func TestSimulationOfOneOfManyNodes(t *testing.T) {
 func TestHardwareErrors(t *testing.T) {
 	const gpus = "groups: [{driver: d, name: g, count: 2}]"
 	for text, want := range map[string]string{
-		"groups: [{driver: d, name: g, count: 1}]\nnodes: [{name: n}]":                                                    "hardware.yaml:2: nodes: groups and script belong to each of them",
+		"nodes: [{name: n}]\nscript: [{at: 1s, device: g-0, ready: true}]": "hardware.yaml:1: nodes: groups and script belong to each of them",
+		"groups: [{driver: d, name: g, count: 1}]\nnodes: [{name: n}]":     "hardware.yaml:2: nodes: groups and script belong to each of them",
 		"nodes:\n- name: n\n- {}":                                                                                         "hardware.yaml:3: nodes[1].name: is required",
 		"nodes:\n- name: n\n  count: 2":                                                                                   `hardware.yaml:2: nodes[0].name: "n": {index} must be in it, because there are 2`,
 		"nodes:\n- name: n-{index}\n  count: -1":                                                                          "hardware.yaml:3: nodes[0].count: -1: must not be negative",
@@ -126,6 +127,7 @@ func TestHardwareErrors(t *testing.T) {
 		"nodes:\n- name: n-{indx}":                                                                                        `hardware.yaml:2: nodes[0].name: "n-{indx}": a lowercase`,
 		"nodes:\n- {name: \"n-{index}\", count: 3}\n- name: n-1":                                                          `hardware.yaml:3: nodes[1].name: "n-1": another node has this name`,
 		"nodes:\n- name: n\n  labels:\n    a b: c":                                                                        "hardware.yaml:3: nodes[0].labels: Invalid value: \"a b\"",
+		"nodes:\n- name: n\n  region: b c":                                                                                `hardware.yaml:3: nodes[0].region: "b c": a valid label`,
 		"nodes:\n- name: n\n  zones: [a, b c]":                                                                            `hardware.yaml:3: nodes[0].zones[1]: "b c": a valid label`,
 		"nodes:\n- name: n\n  taints:\n  - {key: k, effect: Never}":                                                       `hardware.yaml:4: nodes[0].taints[0].effect: "Never": must be one of NoSchedule, PreferNoSchedule, NoExecute`,
 		"nodes:\n- name: n\n  capacity:\n    cpu: -1":                                                                     "hardware.yaml:4: nodes[0].capacity.cpu: -1: must not be negative",
@@ -138,6 +140,7 @@ func TestHardwareErrors(t *testing.T) {
 		gpus + "\nscript:\n- {at: -1s, device: g-0, add: true}":                                                           "script[0].at: -1s: must not be negative",
 		"groups: [{driver: D, name: g, count: 1}]":                                                                        `groups[0].driver: "D": a lowercase`,
 		"groups: [{driver: d, name: G, count: 1}]":                                                                        `groups[0].name: "G": a lowercase`,
+		"groups: [{driver: d, name: " + strings.Repeat("n", 60) + ", count: 101}]":                                        "groups[0].name: \"" + strings.Repeat("n", 60) + "\": must be no more than 63",
 		"groups: [{driver: d, name: g, count: 10001}]":                                                                    "groups[0].count: 10001: a node has at most 10000",
 		"groups: [{driver: d, name: g, count: 9000}, {driver: d, name: h, count: 9000}]":                                  "groups: 18000 devices",
 		"groups: [{driver: d, name: g, count: 9, pciBus: 250}]":                                                           "groups[0].pciBus: 250: the last device would have bus 258",
@@ -149,6 +152,9 @@ func TestHardwareErrors(t *testing.T) {
 		if _, err := ReadHardware(writeHardware(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot error %v\nwant %q", text, err, want)
 		}
+	}
+	if _, err := ReadHardware(writeHardware(t, "groups: [{driver: d, name: g, count: 300}, {driver: d, name: h, count: 9, pciBus: 247}]")); err != nil {
+		t.Errorf("many devices without buses, and the last bus: %v", err)
 	}
 	_, err := ReadHardware(writeHardware(t, "nodes:\n- {name: A}\n- {name: B}"))
 	if err == nil || strings.Count(err.Error(), "\n") != 1 {

@@ -45,6 +45,9 @@ func TestConditionReason(t *testing.T) {
 		"?!":                      "Unhealthy",
 		"too hot!":                "too_hot",
 		strings.Repeat("a", 2000): strings.Repeat("a", 1024),
+
+		strings.Repeat("a", 1023) + "_": strings.Repeat("a", 1023) + "_", // the longest that is valid
+		strings.Repeat("a", 1024) + "_": strings.Repeat("a", 1024),
 	} {
 		if got := ConditionReason(text, "Unhealthy"); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

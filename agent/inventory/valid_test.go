@@ -257,3 +257,19 @@ func TestHealthMessage(t *testing.T) {
 		}
 	}
 }
+
+// TestEntriesOfAttributes counts what the API limits: the values of all lists, and one for a single value.
+func TestEntriesOfAttributes(t *testing.T) {
+	text := "1.0.0"
+	for want, attribute := range map[int]resourceapi.DeviceAttribute{
+		1: {StringValue: &text},
+		2: {IntValues: []int64{1, 2}},
+		3: {BoolValues: []bool{true, false, true}},
+		4: {StringValues: []string{"a", "b", "c", "d"}},
+		5: {VersionValues: []string{text, text, text, text, text}},
+	} {
+		if got := entries(&attribute); got != want {
+			t.Errorf("%d values count as %d", want, got)
+		}
+	}
+}

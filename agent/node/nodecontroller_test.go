@@ -284,6 +284,7 @@ func TestRegisterMeetsErrors(t *testing.T) {
 		"a handshake that takes long": {"create", &url.Error{Op: "Post", URL: "https://example.com", Err: errors.New("net/http: TLS handshake timeout")}, false},
 		"an internal error":           {"create", apierrors.NewInternalError(errors.New("etcd")), false},
 		"somebody who was faster":     {"create", apierrors.NewAlreadyExists(corev1.Resource("nodes"), nodeName), false},
+		"something that is gone":      {"create", apierrors.NewNotFound(corev1.Resource("nodes"), nodeName), false},
 		"no permission":               {"create", forbidden, true},
 		"an error of another kind":    {"get", errors.New("no"), true},
 	} {

@@ -120,3 +120,23 @@ func TestHalfARecordRemovesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestRecordsDoNotNest has a provider that passes on the node as it is stored, with the records in it.
+func TestRecordsDoNotNest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		p := &provider{}
+		start(t, newController(t, p, client).Run)
+		first := getNode(t, client)
+		for range 3 {
+			p.notify(getNode(t, client))
+			synctest.Wait()
+		}
+		for _, record := range []string{"virtual-kubelet.io/last-applied-node-status", "virtual-kubelet.io/last-applied-object-meta"} {
+			before, after := first.Annotations[record], getNode(t, client).Annotations[record]
+			if before == "" || strings.Contains(after, "last-applied") || len(after) > 2*len(before) {
+				t.Errorf("%s has %d bytes, then %d: %s", record, len(before), len(after), after)
+			}
+		}
+	})
+}

@@ -200,10 +200,18 @@ func TestEnvironmentOfAllContainers(t *testing.T) {
 		pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Env: env}}}
 		pod.Spec.Containers[0].Env = env
 		p := newPods()
-		newCluster(t, notifier{p}, pod).withEnvironment(t).run(t)
+		c := newCluster(t, notifier{p}, pod).withEnvironment(t)
+		c.run(t)
 		got, err := p.GetPod(t.Context(), "ns", "a")
 		if err != nil {
 			t.Fatal(err)
+		}
+		cached, err := c.informer.Lister().Pods("ns").Get("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := cached.Spec.Containers[0].Env; len(of) != 1 || of[0].ValueFrom == nil {
+			t.Errorf("the informer's pod has %v", of)
 		}
 		for _, env := range [][]corev1.EnvVar{got.Spec.InitContainers[0].Env, got.Spec.Containers[0].Env, got.Spec.EphemeralContainers[0].Env} {
 			if len(env) != 1 || env[0].Value != "a" || env[0].ValueFrom != nil {

@@ -123,8 +123,8 @@ func deletionKey(pod *corev1.Pod) string { return keyOf(pod) + "/" + string(pod.
 // SyncPodsFromKubernetesEnqueue. The key is namespace/name. It does nothing if the pod is known.
 func (pc *PodController) StorePod(key string, pod *corev1.Pod) {
 	fresh := &knownPod{uid: pod.UID}
-	before, stored := pc.known.LoadOrStore(key, fresh)
-	if stored && before.(*knownPod).uid != pod.UID {
+	before, _ := pc.known.LoadOrStore(key, fresh)
+	if before.(*knownPod).uid != pod.UID {
 		pc.known.CompareAndSwap(key, before, fresh)
 	}
 }

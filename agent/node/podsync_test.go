@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,21 +71,41 @@ func TestWhatConcernsTheProvider(t *testing.T) {
 	}
 }
 
-// TestAProviderThatShowsAnotherPodIsUpdatedOnce has a provider whose pods never look like
-// those that it got.
+// showing is a provider whose pods never look like those that it got.
+type showing struct {
+	notifier
+	always *corev1.Pod
+}
+
+func (p showing) GetPod(context.Context, string, string) (*corev1.Pod, error) {
+	return p.always.DeepCopy(), nil
+}
+
+func (p showing) GetPods(context.Context) ([]*corev1.Pod, error) {
+	return []*corev1.Pod{p.always.DeepCopy()}, nil
+}
+
+// TestAProviderThatShowsAnotherPodIsUpdatedOnce, and again when the pod has changed.
 func TestAProviderThatShowsAnotherPodIsUpdatedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		other := newPod("a")
 		other.Labels = map[string]string{"provider's": "own"}
-		p := newPods(other)
-		p.update = func(*corev1.Pod) error { p.set(other); return nil }
-		c := newCluster(t, notifier{p}, newPod("a"))
+		p := newPods()
+		c := newCluster(t, showing{notifier{p}, other}, newPod("a"))
 		controller, _ := c.run(t)
-		for range 3 {
-			controller.SyncPodsFromKubernetesEnqueue(t.Context(), "ns/a")
-			c.settle()
+		sync := func() {
+			for range 3 {
+				controller.SyncPodsFromKubernetesEnqueue(t.Context(), "ns/a")
+				c.settle()
+			}
 		}
+		sync()
 		p.expect(t, "update a")
+		changed := newPod("a")
+		changed.Labels = map[string]string{"app": "web"}
+		c.updatePod(t, changed)
+		sync()
+		p.expect(t, "update a", "update a")
 	})
 }
 
@@ -248,6 +270,41 @@ func TestSameNameAgain(t *testing.T) {
 		p.expect(t, "create a", "delete a", "create a")
 		if pod, _ := p.GetPod(t.Context(), "ns", "a"); pod == nil || pod.UID != "uid-next" {
 			t.Errorf("the provider has %v", pod)
+		}
+	})
+}
+
+// keeper says that a pod is deleted, and has it for some time more.
+type keeper struct {
+	notifier
+	until time.Time
+}
+
+func (k keeper) DeletePod(ctx context.Context, pod *corev1.Pod) error {
+	if time.Now().Before(k.until) {
+		return k.call("delete", pod, nil)
+	}
+	return k.notifier.DeletePod(ctx, pod)
+}
+
+// TestSameNameBeforeTheOtherIsGone: no pod is created while the provider has another one of its name.
+func TestSameNameBeforeTheOtherIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		old := running(newPod("a"))
+		old.UID = "uid-before"
+		p := newPods(old)
+		c := newCluster(t, keeper{notifier{p}, time.Now().Add(time.Minute)}, newPod("a"))
+		c.run(t)
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		p.mu.Lock()
+		if slices.Contains(p.calls, "create a") || len(p.calls) < 2 {
+			t.Errorf("the provider was called with %v, want deletions only", p.calls)
+		}
+		p.mu.Unlock()
+		time.Sleep(time.Hour)
+		if pod, err := p.GetPod(t.Context(), "ns", "a"); err != nil || pod.UID != "uid-a" {
+			t.Errorf("the provider has %v, %v; want the pod that Kubernetes has", pod, err)
 		}
 	})
 }

@@ -453,6 +453,9 @@ func TestContestedPoolIsTold(t *testing.T) {
 	if event := told[0]; len(told) > 1 || event.Reason != "PoolHasTwoPublishers" || event.InvolvedObject.Name != fakecluster.NodeName || !strings.Contains(event.Message, want) {
 		t.Errorf("%d events, the first is %v", len(told), event)
 	}
+	if repairs := r.Repairs(); len(repairs) != 1 || repairs[gpu0.Driver] < 1 {
+		t.Errorf("repairs %v, want some of driver %s", repairs, gpu0.Driver)
+	}
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}

@@ -182,3 +182,46 @@ func TestSplitRandomly(t *testing.T) {
 		checkValid(t, parts, content)
 	}
 }
+
+// TestEvict: devices leave a part until it is within its limit. Those that impose the lower limit leave first, and the last ones first.
+func TestEvict(t *testing.T) {
+	plain, limited := resourceapi.Device{}, resourceapi.Device{Taints: []resourceapi.DeviceTaint{{}}}
+	for name, test := range map[string]struct {
+		count   int
+		limited []int
+		want    []int
+	}{
+		"no limit":              {128, nil, nil},
+		"the first is limited":  {128, []int{0}, []int{0}},
+		"the last is limited":   {128, []int{127}, []int{127}},
+		"two are limited":       {128, []int{0, 5}, []int{5, 0}},
+		"few with some limited": {64, []int{0, 63}, nil},
+		"one too many":          {65, []int{0, 7, 9}, []int{9}},
+		"all are limited": {66, func() (all []int) {
+			for i := range 66 {
+				all = append(all, i)
+			}
+			return all
+		}(), []int{65, 64}},
+		"more than there may be": {130, nil, []int{129, 128}},
+	} {
+		devices, p := make([]resourceapi.Device, test.count), &part{}
+		for i := range devices {
+			devices[i] = plain
+			if slices.Contains(test.limited, i) {
+				devices[i] = limited
+			}
+			p.add(i, slices.Contains(test.limited, i))
+		}
+		got := p.evict(devices)
+		left := 0
+		for _, i := range p.devices {
+			if isLimited(&devices[i]) {
+				left++
+			}
+		}
+		if !slices.Equal(got, test.want) || len(p.devices)+len(got) != test.count || left != p.limited || !slices.IsSorted(p.devices) {
+			t.Errorf("%s: %v leave, want %v; %d stay, of which %d are limited, counted %d", name, got, test.want, len(p.devices), left, p.limited)
+		}
+	}
+}

@@ -5,7 +5,9 @@ package sysfs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/inventory"
@@ -247,6 +251,58 @@ func TestTreesThatAreWrong(t *testing.T) {
 	m.assertFinds() // the device went away, the link is still there
 }
 
+// What cannot be read is an error that names the device, whichever it is: a file where a folder should be, or a folder in place of a file.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	m := newMachine(t)
+	m.pci("pci0000:00/0000:02:00.0", "0x010802", "nvme", "numa_node=1",
+		"nvme/nvme0/model=Fast One", "nvme/nvme0/serial=S1", "nvme/nvme0/firmware_rev=1.0", "nvme/nvme0/state=live", "nvme/nvme0/nvme0n1/size=2048")
+	m.pci("pci0000:00/0000:03:00.0", "0x030000", "amdgpu", "drm/card0/dev=226:0", "mem_info_vram_total=1024", "numa_node=0")
+	m.pci("pci0000:00/0000:04:00.0", "0x020000", "mlx5_core", "net/eth0/address=02:00:00:00:00:01", "net/eth0/speed=1000", "net/eth0/operstate=up", "sriov_numvfs=0", "sriov_totalvfs=4")
+	var files []string
+	isFile := make(map[string]bool)
+	err := filepath.WalkDir(m.path("sys/devices/pci0000:00"), func(path string, entry fs.DirEntry, err error) error {
+		if strings.Count(path, "/") > strings.Count(m.path("sys/devices/pci0000:00/device"), "/") && err == nil && entry.Type() != fs.ModeSymlink {
+			files = append(files, path)
+			isFile[path] = entry.Type().IsRegular()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := m.scan().Devices
+	failed := 0
+	for _, file := range files {
+		kept := filepath.Join(m.root, "kept")
+		err := os.Rename(file, kept)
+		if isFile[file] {
+			err = errors.Join(err, os.Mkdir(file, 0o700))
+		} else {
+			err = errors.Join(err, os.WriteFile(file, nil, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := New(Options{Root: m.root, Driver: "node.example.com", Pool: "node-1"}).Scan()
+		_, below, _ := strings.Cut(file, "pci0000:00/")
+		device, _, _ := strings.Cut(below, "/")
+		switch {
+		case err == nil && !equality.Semantic.DeepEqual(found.Devices, whole):
+			t.Errorf("%s: no error, and other devices: %v", file, found.Devices)
+		case err != nil && !strings.Contains(err.Error(), "PCI device "+device+": "):
+			t.Errorf("%s: %v", file, err)
+		case err != nil:
+			failed++
+		}
+		if err := errors.Join(os.Remove(file), os.Rename(kept, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if failed < 15 {
+		t.Errorf("%d of %d files and folders are read", failed, len(files))
+	}
+}
+
 // Trees that people make by hand have folders where sysfs has links.
 func TestPlainFolders(t *testing.T) {
 	m := newMachine(t)
@@ -297,5 +353,26 @@ func TestRunReportsChanges(t *testing.T) {
 	}
 	if err := New(Options{Root: t.TempDir()}).Run(t.Context(), func(*inventory.Inventory) {}); err == nil {
 		t.Error("Run without a bus has no error")
+	}
+}
+
+// A virtual function is as healthy as its physical function, and says what it has itself first.
+func TestFollows(t *testing.T) {
+	f := &function{physicalFunction: "0000:3b:00.0"}
+	for name, test := range map[string]struct {
+		own, physical, want inventory.Health
+	}{
+		"both are well":      {},
+		"the physical one":   {inventory.Health{}, inventory.Health{Unhealthy: true, Message: "down"}, inventory.Health{Unhealthy: true, Reason: "PhysicalFunctionUnhealthy", Message: "its physical function 0000:3b:00.0: down"}},
+		"the virtual one":    {inventory.Health{Unhealthy: true, Message: "own"}, inventory.Health{}, inventory.Health{Unhealthy: true, Message: "own"}},
+		"both are unhealthy": {inventory.Health{Unhealthy: true, Message: "own"}, inventory.Health{Unhealthy: true, Message: "down"}, inventory.Health{Unhealthy: true, Message: "own"}},
+	} {
+		device := &inventory.Device{Health: test.own}
+		if follows := f.follows(device, &inventory.Device{Health: test.physical}); !follows || device.Health != test.want {
+			t.Errorf("%s: %t, %+v, want %+v", name, follows, device.Health, test.want)
+		}
+	}
+	if f.follows(&inventory.Device{}, nil) {
+		t.Error("it follows a physical function that is not there")
 	}
 }

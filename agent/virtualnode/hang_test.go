@@ -19,6 +19,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/fakedriver"
 )
 
@@ -187,7 +188,13 @@ func TestAPodThatIsDeletedWhileItsDriverIsStopped(t *testing.T) {
 	if _, err := m.client.CoreV1().Pods("ns").Create(t.Context(), pod("a", "one"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * driverWait) // the call goes on in the background
+	fakecluster.Eventually(t, "the call goes on in the background", func() bool {
+		provider := m.node.provider
+		provider.mu.Lock()
+		defer provider.mu.Unlock()
+		call := provider.driverCalls["a"]
+		return call != nil && call.late
+	})
 	if err := m.client.CoreV1().Pods("ns").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -225,5 +228,25 @@ func TestRun(t *testing.T) {
 	}
 	if err := r.stop(t); err != nil || len(fakecluster.Published(t, r.client)) > 0 {
 		t.Errorf("ended with %v, left %q", err, fakecluster.Published(t, r.client))
+	}
+}
+
+// TestPodsThatCannotBeServed: the agent ends if kubelet's API cannot be served.
+func TestPodsThatCannotBeServed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	a := &agent{flags: &runFlags{sourceFlags: sourceFlags{nodeName: "n"}, tlsCert: missing, tlsKey: missing}, client: fakecluster.NewClient()}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	a.servePods(ctx, cancel, listener, nodePods{})
+	a.running.Wait()
+	if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("got %v, want an error about %s", err, missing)
+	}
+	if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is left: %v", err)
 	}
 }

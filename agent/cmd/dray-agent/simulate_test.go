@@ -4,13 +4,21 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/provider/simulated/fleet"
 )
 
 func TestSimulateFlags(t *testing.T) {
@@ -89,4 +97,53 @@ func TestSimulateKinds(t *testing.T) {
 	if err != nil || !strings.Contains(text, "gpu-7-half-1") || !strings.Contains(text, "nic-1") {
 		t.Errorf("error %v, printed\n%s", err, text)
 	}
+}
+
+// TestResidentKiB compares with the pages that the kernel counts in another file.
+func TestResidentKiB(t *testing.T) {
+	var size, pages int64
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	want := pages * int64(os.Getpagesize()) / 1024
+	if got, err := residentKiB(); err != nil || got < want/2 || got > 2*want {
+		t.Errorf("%d KiB, %v; want about %d", got, err, want)
+	}
+}
+
+// TestSimulateReports has the lines that a fleet prints, by the clock of the test, and what is left to delete.
+func TestSimulateReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fakecluster.NewVersioned()
+		nodes, err := fleet.New(fleet.Options{Client: client, Kinds: []inventory.SimulatedNodes{fleet.GPUs("n-", 2, "gpu.example.com", 1)}, Name: "f", IgnoreClaims: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = nodes.Run(ctx) })
+		var out bytes.Buffer
+		var requests atomic.Int64
+		f := &simulateFlags{fleet: "f", report: 30 * time.Second, patience: time.Minute}
+		running.Go(func() { f.reportOn(ctx, &out, nodes, &requests) })
+		<-nodes.Ready()
+		time.Sleep(time.Second)
+		requests.Store(10)
+		time.Sleep(time.Minute)
+		cancel()
+		running.Wait()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 3 || !strings.HasPrefix(lines[0], "2 of 2 nodes registered in ") || !strings.HasSuffix(lines[1], " KiB/node, 10.00 requests/node/minute") ||
+			!strings.HasSuffix(lines[2], ", 0.00 requests/node/minute") {
+			t.Errorf("printed %q", lines)
+		}
+		out.Reset()
+		if err := f.deleteAll(t.Context(), &out, client); err != nil || out.String() != "deleted: nodes 2, leases 2, ResourceSlices 2, pods 0\n" {
+			t.Errorf("%v, printed %q", err, out.String())
+		}
+	})
 }

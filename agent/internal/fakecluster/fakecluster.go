@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -41,6 +42,33 @@ func NewClient(objects ...runtime.Object) *fake.Clientset {
 		return false, nil, nil
 	})
 	return client
+}
+
+// NewVersioned returns a client of a cluster with these objects, and no node but theirs. Unlike client-go's
+// fake, it gives all that is written a resource version and a UID, and stores nothing of a dry run.
+func NewVersioned(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	var number atomic.Int64
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if IsDryRun(action) {
+			return true, action.(clienttesting.CreateAction).GetObject(), nil
+		}
+		if write, ok := action.(clienttesting.CreateAction); ok { // or an update
+			object := write.GetObject().(metav1.Object)
+			object.SetResourceVersion(fmt.Sprint(number.Add(1)))
+			if object.GetUID() == "" {
+				object.SetUID(types.UID("uid-" + object.GetResourceVersion()))
+			}
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+// IsDryRun tells whether an object is created for a try only.
+func IsDryRun(action clienttesting.Action) bool {
+	create, ok := action.(clienttesting.CreateActionImpl)
+	return ok && len(create.CreateOptions.DryRun) > 0
 }
 
 // Published returns the devices of all ResourceSlices, each with the keys of its taints: "gpu-0

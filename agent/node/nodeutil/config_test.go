@@ -9,14 +9,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -55,7 +58,7 @@ func TestDefaults(t *testing.T) {
 	var found nodeutil.NodeConfig
 	n, spec := withProvider(t, func(c *nodeutil.NodeConfig) error { found = *c; return nil }, nodeutil.WithClient(fake.NewClientset()))
 	ends(t, n)
-	if found.NumWorkers != runtime.NumCPU() || found.InformerResyncPeriod != time.Minute || found.HTTPListenAddr != ":10250" || found.KubeconfigPath != "" ||
+	if found.NumWorkers != goruntime.NumCPU() || found.InformerResyncPeriod != time.Minute || found.HTTPListenAddr != ":10250" || found.KubeconfigPath != "" ||
 		found.Client != nil || found.Handler != nil || found.TLSConfig != nil || found.EventRecorder != nil || found.SkipDownwardAPIResolution {
 		t.Errorf("got %+v", found)
 	}
@@ -152,6 +155,23 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestWebhookAuthRefuses has what cannot be made of options.
+func TestWebhookAuthRefuses(t *testing.T) {
+	own := errors.New("no such file")
+	for want, option := range map[string]nodeutil.WebhookAuthOption{
+		"authentication: ": func(c *nodeutil.WebhookAuthConfig) error { c.AuthnConfig.WebhookRetryBackoff = nil; return nil },
+		"authorization: ":  func(c *nodeutil.WebhookAuthConfig) error { c.AuthzConfig.WebhookRetryBackoff = nil; return nil },
+		own.Error():        func(*nodeutil.WebhookAuthConfig) error { return own },
+	} {
+		if auth, err := nodeutil.WebhookAuth(fake.NewClientset(), "node-1", option); err == nil || !strings.HasPrefix(err.Error(), want) || auth != nil {
+			t.Errorf("%v, %v, want %s", auth, err, want)
+		}
+	}
+	if auth, err := nodeutil.WebhookAuth(fake.NewClientset(), "node-1"); err != nil || auth == nil {
+		t.Errorf("without options: %v, %v", auth, err)
+	}
+}
+
 // TestPodControllerOptions run in order, after all else is set.
 func TestPodControllerOptions(t *testing.T) {
 	recorder := record.NewFakeRecorder(1)
@@ -221,5 +241,35 @@ func TestReadyNode(t *testing.T) {
 	}
 	if !listed {
 		t.Error("pods are not listed")
+	}
+}
+
+// TestStatusErrorHandler is called where the node is gone.
+func TestStatusErrorHandler(t *testing.T) {
+	client := fake.NewClientset()
+	handled := make(chan error, 1)
+	n, _ := withProvider(t, nodeutil.WithClient(client), func(c *nodeutil.NodeConfig) error {
+		c.NodeStatusUpdateErrorHandler = func(_ context.Context, err error) error {
+			select {
+			case handled <- err:
+			default:
+			}
+			return err
+		}
+		return nil
+	})
+	var calls atomic.Int32
+	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		calls.Add(1)
+		return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), "n")
+	})
+	running(t, n)
+	select {
+	case err := <-handled:
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("handled %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Errorf("the handler was not called, after %d patches", calls.Load())
 	}
 }

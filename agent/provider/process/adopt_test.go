@@ -371,7 +371,7 @@ func TestShorterGrace(t *testing.T) {
 			if err := f.DeletePod(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
-			if i == 0 {
+			if i == 0 && grace > 1 { // else it may be killed before it says so
 				f.awaitLog(t, "told")
 			}
 		}
@@ -410,8 +410,13 @@ func TestActiveDeadline(t *testing.T) {
 func TestActiveDeadlineWithGrace(t *testing.T) {
 	f := newFixture(t, nil)
 	pod := shell(`trap 'echo told to end; sleep 0.5; echo done; exit 4' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyAlways)
-	pod.Spec.ActiveDeadlineSeconds, pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1), ptr.To[int64](3600)
+	pod.Spec.ActiveDeadlineSeconds, pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600), ptr.To[int64](3600)
 	f.run(t, pod)
+	f.awaitLog(t, "began") // and listens to the signal from now on, however slow the machine is
+	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)
+	if err := f.UpdatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
 	status := f.await(t, "the end", isPhase(corev1.PodFailed))
 	if ended := status.ContainerStatuses[0].State.Terminated; status.Reason != "DeadlineExceeded" || ended == nil || ended.ExitCode != 4 {
 		t.Errorf("status %v", status)

@@ -6,6 +6,7 @@ package process_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -41,6 +42,16 @@ func initContainer(name, script string) corev1.Container {
 	return corev1.Container{Name: name, Command: []string{"/bin/sh", "-c", script}}
 }
 
+// volumeFile is where the provider keeps a file of the volume of the pod.
+func (f *fixture) volumeFile(t *testing.T, name string) string {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(f.options.Folder, "*", "volumes", "*"))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("volumes %v, %v", folders, err)
+	}
+	return filepath.Join(folders[0], name)
+}
+
 func conditionOf(status *corev1.PodStatus, kind corev1.PodConditionType) corev1.PodCondition {
 	i := slices.IndexFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
 	if i < 0 {
@@ -54,7 +65,7 @@ func TestInitContainers(t *testing.T) {
 	f := newFixture(t, nil)
 	pod := shell("cat $V/order", corev1.RestartPolicyOnFailure)
 	pod.Spec.InitContainers = []corev1.Container{
-		initContainer("first", "sleep 0.2; echo first >> $V/order"),
+		initContainer("first", "until test -e $V/seen; do sleep 0.1; done; echo first >> $V/order"),
 		initContainer("second", "test -e $V/tried && echo second >> $V/order && exit 0; touch $V/tried; exit 3"),
 	}
 	path := withVolume(t, pod, corev1.EmptyDirVolumeSource{})
@@ -72,6 +83,9 @@ func TestInitContainers(t *testing.T) {
 	}
 	if state := waits.ContainerStatuses[0].State.Waiting; waits.Phase != corev1.PodPending || state == nil || state.Reason != "PodInitializing" {
 		t.Errorf("phase %s, main %v", waits.Phase, waits.ContainerStatuses[0].State)
+	}
+	if err := os.WriteFile(f.volumeFile(t, "seen"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	status := f.await(t, "success", isPhase(corev1.PodSucceeded))
 	for i, restarts := range []int32{0, 1} {

@@ -6,7 +6,6 @@ package process_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func probed(t *testing.T, script string, policy corev1.RestartPolicy) (pod *core
 	return pod, func(command string) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", strings.ReplaceAll(command, "$V", "$(V)")}}},
-			PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 1,
+			PeriodSeconds: 1, TimeoutSeconds: 60, SuccessThreshold: 1, FailureThreshold: 1,
 		}
 	}
 }
@@ -58,8 +57,8 @@ func awaitEvent(t *testing.T, recorder *record.FakeRecorder, want string) {
 // TestReadiness: a container is ready as its probe says, and the pod as its containers are.
 func TestReadiness(t *testing.T) {
 	f, recorder := withEvents(t)
-	pod, exec := probed(t, "until test -e $V/asked; do sleep 0.1; done; touch $V/ready; sleep 600", corev1.RestartPolicyNever)
-	pod.Spec.Containers[0].ReadinessProbe = exec("touch $V/asked; id -u; test -e $V/ready")
+	pod, exec := probed(t, "until test -e $V/failed; do sleep 0.1; done; touch $V/ready; sleep 600", corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].ReadinessProbe = exec("id -u; test -e $V/ready || { touch $V/failed; exit 1; }")
 	f.run(t, pod)
 	ready := func(is corev1.ConditionStatus) func(*corev1.PodStatus) bool {
 		return func(s *corev1.PodStatus) bool { return conditionOf(s, corev1.PodReady).Status == is }
@@ -73,11 +72,7 @@ func TestReadiness(t *testing.T) {
 	if is := status.ContainerStatuses[0]; !is.Ready || is.Started == nil || !*is.Started || is.RestartCount != 0 {
 		t.Errorf("container %v", is)
 	}
-	files, err := filepath.Glob(filepath.Join(f.options.Folder, "*", "volumes", "*", "ready"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("files %v, %v", files, err)
-	}
-	if err := os.Remove(files[0]); err != nil {
+	if err := os.Remove(f.volumeFile(t, "ready")); err != nil {
 		t.Fatal(err)
 	}
 	f.await(t, "a pod that is not ready any more", ready(corev1.ConditionFalse))
@@ -88,6 +83,7 @@ func TestProbesThatTakeTooLong(t *testing.T) {
 	f, recorder := withEvents(t)
 	pod, exec := probed(t, `until test "$(cat $V/asked 2>/dev/null | wc -l)" -ge 4; do sleep 0.1; done; echo asked often; sleep 600`, corev1.RestartPolicyNever)
 	pod.Spec.Containers[0].ReadinessProbe = exec("echo asked >> $V/asked; sleep 98765")
+	pod.Spec.Containers[0].ReadinessProbe.TimeoutSeconds = 1
 	f.run(t, pod)
 	f.awaitLog(t, "asked often")
 	awaitEvent(t, recorder, "Warning Unhealthy Readiness probe failed: ")
@@ -105,8 +101,8 @@ func TestProbesThatTakeTooLong(t *testing.T) {
 // TestLiveness: a container that fails ends, and runs again.
 func TestLiveness(t *testing.T) {
 	f, recorder := withEvents(t)
-	pod, exec := probed(t, "trap 'exit 7' TERM; touch $V/alive; while :; do sleep 0.1; done", corev1.RestartPolicyAlways)
-	pod.Spec.Containers[0].LivenessProbe = exec("test -e $V/alive && rm $V/alive")
+	pod, exec := probed(t, "trap 'exit 7' TERM; touch $V/alive $V/began; while :; do sleep 0.1; done", corev1.RestartPolicyAlways)
+	pod.Spec.Containers[0].LivenessProbe = exec("test ! -e $V/began || rm $V/alive")
 	pod.Spec.Containers[0].LivenessProbe.FailureThreshold = 2
 	f.run(t, pod)
 	status := f.await(t, "a restart", func(s *corev1.PodStatus) bool {
@@ -126,7 +122,7 @@ func TestStartup(t *testing.T) {
 	pod, exec := probed(t, "trap '' TERM; while :; do sleep 0.1; done", corev1.RestartPolicyNever)
 	main := &pod.Spec.Containers[0]
 	main.StartupProbe, main.LivenessProbe, main.ReadinessProbe = exec("sleep 600"), exec("touch $V/too-early; false"), exec("true")
-	main.StartupProbe.FailureThreshold, main.StartupProbe.TerminationGracePeriodSeconds = 2, ptr.To[int64](1)
+	main.StartupProbe.TimeoutSeconds, main.StartupProbe.FailureThreshold, main.StartupProbe.TerminationGracePeriodSeconds = 1, 2, ptr.To[int64](1)
 	status := f.run(t, pod)
 	if is := status.ContainerStatuses[0]; is.Ready || is.Started == nil || *is.Started {
 		t.Errorf("container %v", is)

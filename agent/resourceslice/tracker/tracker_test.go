@@ -72,6 +72,12 @@ var trackers = map[string]func(ctx context.Context, opts Options) (tracking, err
 type captured struct {
 	cache.SharedIndexInformer
 	handler cache.ResourceEventHandler
+	removed int
+}
+
+func (c *captured) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
+	c.removed++
+	return c.SharedIndexInformer.RemoveEventHandler(registration)
 }
 
 func (c *captured) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
@@ -93,37 +99,47 @@ type capturedRules struct {
 
 func (c capturedRules) Informer() cache.SharedIndexInformer { return c.informer }
 
+// startCaptured starts a tracker of informers whose events the test delivers.
+func startCaptured(t *testing.T, name string) (tracker tracking, slices, rules *captured) {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	sliceInformer, ruleInformer := factory.Resource().V1().ResourceSlices(), factory.Resource().V1().DeviceTaintRules()
+	slices, rules = &captured{SharedIndexInformer: sliceInformer.Informer()}, &captured{SharedIndexInformer: ruleInformer.Informer()}
+	tracker, err := trackers[name](t.Context(), Options{
+		EnableDeviceTaintRules: true,
+		SliceInformer:          resourceinformers.ToTypedResourceSliceInformer(capturedSlices{sliceInformer, slices}),
+		TaintInformer:          resourceinformers.ToTypedDeviceTaintRuleInformer(capturedRules{ruleInformer, rules}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracker, slices, rules
+}
+
+// store has the informer hold an object, without an event.
+func (c *captured) store(t *testing.T, object any) {
+	t.Helper()
+	if err := c.GetIndexer().Add(object); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRuleBeforeSlice: the event of a rule comes when the informer has the new version
 // of a slice with more devices, and has not told yet.
 func TestRuleBeforeSlice(t *testing.T) {
 	for name, panics := range map[string]bool{"dray": false, "upstream": true} {
 		t.Run(name, func(t *testing.T) {
-			factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-			sliceInformer, ruleInformer := factory.Resource().V1().ResourceSlices(), factory.Resource().V1().DeviceTaintRules()
-			capturedSlice, capturedRule := &captured{SharedIndexInformer: sliceInformer.Informer()}, &captured{SharedIndexInformer: ruleInformer.Informer()}
-			tracker, err := trackers[name](t.Context(), Options{
-				EnableDeviceTaintRules: true,
-				SliceInformer:          resourceinformers.ToTypedResourceSliceInformer(capturedSlices{sliceInformer, capturedSlice}),
-				TaintInformer:          resourceinformers.ToTypedDeviceTaintRuleInformer(capturedRules{ruleInformer, capturedRule}),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tracker, slices, rules := startCaptured(t, name)
 			defer tracker.Stop()
-			store := func(informer *captured, object any) {
-				if err := informer.GetIndexer().Add(object); err != nil {
-					t.Fatal(err)
-				}
-			}
 			before, now, taint := slice(1, "a"), slice(2, "a", "b"), rule("r", nil)
-			store(capturedSlice, before)
-			capturedSlice.handler.OnAdd(before, false)
-			store(capturedSlice, now)
-			store(capturedRule, taint)
+			slices.store(t, before)
+			slices.handler.OnAdd(before, false)
+			slices.store(t, now)
+			rules.store(t, taint)
 			panicked := func() (panicked bool) {
 				defer func() { panicked = recover() != nil }()
-				capturedRule.handler.OnAdd(taint, false)
-				capturedSlice.handler.OnUpdate(before, now)
+				rules.handler.OnAdd(taint, false)
+				slices.handler.OnUpdate(before, now)
 				return false
 			}()
 			if panicked != panics {
@@ -136,7 +152,51 @@ func TestRuleBeforeSlice(t *testing.T) {
 	}
 }
 
-// list shows devices and taints: "a:r,s b:".
+// TestMissedDeletions: an informer that missed a deletion tells of the last object that it knew.
+func TestMissedDeletions(t *testing.T) {
+	for name := range trackers {
+		t.Run(name, func(t *testing.T) {
+			tracker, slices, rules := startCaptured(t, name)
+			defer tracker.Stop()
+			known, taint := slice(1, "a"), rule("r", nil)
+			slices.store(t, known)
+			rules.store(t, taint)
+			slices.handler.OnAdd(known, false)
+			rules.handler.OnAdd(taint, false)
+			if got := list(t, tracker); got != "a:r" {
+				t.Errorf("shown %q", got)
+			}
+			if err := rules.GetIndexer().Delete(taint); err != nil {
+				t.Fatal(err)
+			}
+			rules.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: taint.Name, Obj: taint})
+			if got := list(t, tracker); got != "a:" {
+				t.Errorf("without the rule: shown %q", got)
+			}
+			if err := slices.GetIndexer().Delete(known); err != nil {
+				t.Fatal(err)
+			}
+			slices.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: known.Name, Obj: known})
+			if got := list(t, tracker); got != "" {
+				t.Errorf("without the slice: shown %q", got)
+			}
+		})
+	}
+}
+
+// TestStop: a tracker that is stopped follows neither slices nor rules.
+func TestStop(t *testing.T) {
+	for name := range trackers {
+		t.Run(name, func(t *testing.T) {
+			tracker, slices, rules := startCaptured(t, name)
+			tracker.Stop()
+			if slices.removed != 1 || rules.removed != 1 {
+				t.Errorf("%d handlers of slices and %d of rules were removed, want one of each", slices.removed, rules.removed)
+			}
+		})
+	}
+}
+
 func list(t *testing.T, tracker tracking) string {
 	t.Helper()
 	shown, err := tracker.ListPatchedResourceSlices()

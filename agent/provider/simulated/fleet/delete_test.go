@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +157,54 @@ func TestDeleteWhileAFleetBegins(t *testing.T) {
 		})
 		if _, err := fleet.Delete(t.Context(), client, ""); !errors.Is(err, fleet.ErrRunning) || !strings.Contains(err.Error(), "node new") {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestDeleteReturnsErrors fails one request after the other. Nothing is taken for deleted then.
+func TestDeleteReturnsErrors(t *testing.T) {
+	injected, failed := errors.New("injected"), 0
+	for number := 1; ; number++ {
+		requests := 0
+		synctest.Test(t, func(t *testing.T) {
+			client := newClient()
+			run(t, client, gpuNodes(1, 1), func(*fleet.Fleet) { addPod(t, client, "a", "node-0"); soon() })
+			var mutex sync.Mutex
+			client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				requests++
+				return requests == number, nil, injected
+			})
+			deleted, err := fleet.Delete(t.Context(), client, "")
+			switch whole := (fleet.Deleted{Nodes: 1, Leases: 1, Slices: 1, Pods: 1}); {
+			case errors.Is(err, injected):
+				failed++
+			case requests >= number:
+				t.Errorf("request %d failed: deleted %+v, %v", number, deleted, err)
+			case err != nil || deleted != whole:
+				t.Errorf("no request failed: deleted %+v, %v", deleted, err)
+			}
+		})
+		if requests < number || t.Failed() {
+			break
+		}
+	}
+	if failed < 10 {
+		t.Errorf("%d requests failed", failed)
+	}
+}
+
+// TestDeleteOfALeaseThatWasNeverRenewed does not wait for it.
+func TestDeleteOfALeaseThatWasNeverRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: corev1.NamespaceNodeLease, Name: "n", UID: "l", Labels: map[string]string{fleet.LabelFleet: fleet.DefaultName},
+		}})
+		began := time.Now()
+		deleted, err := fleet.Delete(t.Context(), client, "")
+		if want := (fleet.Deleted{Leases: 1}); err != nil || deleted != want || time.Since(began) > time.Second {
+			t.Errorf("deleted %+v, %v, after %s", deleted, err, time.Since(began))
 		}
 	})
 }

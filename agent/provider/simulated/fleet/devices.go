@@ -141,10 +141,9 @@ func (f *Fleet) slicesOf(in *inventory.Inventory, driver, name string, node type
 func (f *Fleet) publishPool(ctx context.Context, stored, want []*resourceapi.ResourceSlice) error {
 	client := f.options.Client.ResourceV1().ResourceSlices()
 	byName := make(map[string]*resourceapi.ResourceSlice)
-	generation, whole := int64(0), len(stored) == len(want)
+	generation, inPlace := int64(0), len(stored) == len(want)
 	for _, slice := range stored {
 		byName[slice.Name] = slice
-		whole = whole && slice.Spec.Pool.Generation == stored[0].Spec.Pool.Generation
 		generation = max(generation, slice.Spec.Pool.Generation)
 	}
 	var changed []*resourceapi.ResourceSlice
@@ -152,10 +151,10 @@ func (f *Fleet) publishPool(ctx context.Context, stored, want []*resourceapi.Res
 		slice.Spec.Pool.Generation = generation
 		if before := byName[slice.Name]; before == nil || !isSame(before, slice) {
 			changed = append(changed, slice)
-			whole = whole && before != nil
+			inPlace = inPlace && before != nil
 		}
 	}
-	if !whole || len(changed) > 1 {
+	if !inPlace || len(changed) > 1 {
 		changed = want
 		for _, slice := range want {
 			slice.Spec.Pool.Generation = generation + 1
@@ -174,9 +173,9 @@ func (f *Fleet) publishPool(ctx context.Context, stored, want []*resourceapi.Res
 			return err
 		}
 	}
-	for name := range byName {
-		if !slices.ContainsFunc(want, func(slice *resourceapi.ResourceSlice) bool { return slice.Name == name }) {
-			if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	for _, old := range stored {
+		if !slices.ContainsFunc(want, func(slice *resourceapi.ResourceSlice) bool { return slice.Name == old.Name }) {
+			if err := client.Delete(ctx, old.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,10 +18,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
@@ -52,31 +51,7 @@ func run(t *testing.T, client *fake.Clientset, options fleet.Options, test func(
 	group.Wait()
 }
 
-// newClient is a client of a cluster in memory that knows what a dry run is, and gives objects UIDs
-// and versions.
-func newClient(objects ...runtime.Object) *fake.Clientset {
-	client := fake.NewClientset(objects...)
-	var number atomic.Int64
-	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if isDryRun(action) {
-			return true, action.(clienttesting.CreateAction).GetObject(), nil
-		}
-		if write, ok := action.(clienttesting.CreateAction); ok { // or an update
-			object := write.GetObject().(metav1.Object)
-			object.SetResourceVersion(fmt.Sprint(number.Add(1)))
-			if object.GetUID() == "" {
-				object.SetUID(types.UID("uid-" + object.GetResourceVersion()))
-			}
-		}
-		return false, nil, nil
-	})
-	return client
-}
-
-func isDryRun(action clienttesting.Action) bool {
-	create, ok := action.(clienttesting.CreateActionImpl)
-	return ok && len(create.CreateOptions.DryRun) > 0
-}
+var newClient, isDryRun = fakecluster.NewVersioned, fakecluster.IsDryRun
 
 func gpuNodes(nodes, gpus int) fleet.Options {
 	return fleet.Options{Kinds: []inventory.SimulatedNodes{fleet.GPUs("node-", nodes, "gpu.example.com", gpus)}}

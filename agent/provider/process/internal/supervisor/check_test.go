@@ -23,12 +23,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// probeOf asks a container with one port, which it names "web".
-func probeOf(t *testing.T, port int, handler corev1.ProbeHandler) (result, error) {
+// long is time enough for an answer, however slow the machine is.
+const long = 60
+
+// probeOf asks a container with one port, which it names "web". It waits for so many seconds.
+func probeOf(t *testing.T, port int, handler corev1.ProbeHandler, seconds int32) (result, error) {
 	t.Helper()
 	spec := &corev1.Container{Name: "main", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(port)}}}
 	p := &probing{member: &member{Container: &Container{Name: "main"}, spec: spec}}
-	return p.check(t.Context(), &corev1.Probe{ProbeHandler: handler, TimeoutSeconds: 1})
+	return p.check(t.Context(), &corev1.Probe{ProbeHandler: handler, TimeoutSeconds: seconds})
 }
 
 func portOfServer(t *testing.T, address string) int {
@@ -88,7 +91,11 @@ func TestHTTP(t *testing.T) {
 			if c.path != "/headers" {
 				action.HTTPHeaders = nil
 			}
-			got, err := probeOf(t, portOfServer(t, server.URL), corev1.ProbeHandler{HTTPGet: action})
+			seconds := int32(long)
+			if c.path == "/hangs" {
+				seconds = 1
+			}
+			got, err := probeOf(t, portOfServer(t, server.URL), corev1.ProbeHandler{HTTPGet: action}, seconds)
 			if err != nil || got.healthy != c.healthy || !strings.Contains(got.output, c.output) || c.output == "" && got.output != "" || strings.Contains(got.output, "secret") {
 				t.Errorf("%s %s: got %+v, %v", server.URL, c.path, got, err)
 			}
@@ -106,17 +113,17 @@ func TestTCP(t *testing.T) {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	action := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(int32(port))}}
-	if got, err := probeOf(t, port, action); err != nil || !got.healthy {
+	if got, err := probeOf(t, port, action, long); err != nil || !got.healthy {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := probeOf(t, port, action); err != nil || got.healthy || !strings.Contains(got.output, "refused") {
+	if got, err := probeOf(t, port, action, long); err != nil || got.healthy || !strings.Contains(got.output, "refused") {
 		t.Errorf("nobody listens: got %+v, %v", got, err)
 	}
 	action.TCPSocket.Port = intstr.FromString("nothing")
-	if got, err := probeOf(t, port, action); err == nil || !strings.Contains(err.Error(), `port "nothing"`) {
+	if got, err := probeOf(t, port, action, long); err == nil || !strings.Contains(err.Error(), `port "nothing"`) {
 		t.Errorf("a port that is not named: got %+v, %v", got, err)
 	}
 }
@@ -133,7 +140,7 @@ func TestGRPC(t *testing.T) {
 	defer server.Stop()
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
 	for service, want := range map[string]string{"": "", "sick": `service unhealthy (responded with "NOT_SERVING")`, "unknown": "health rpc probe failed"} {
-		got, err := probeOf(t, int(port), corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port, Service: ptr.To(service)}})
+		got, err := probeOf(t, int(port), corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port, Service: ptr.To(service)}}, long)
 		if err != nil || got.healthy != (want == "") || !strings.Contains(got.output, want) {
 			t.Errorf("service %q: got %+v, %v", service, got, err)
 		}
@@ -164,7 +171,11 @@ func TestGRPCWithoutAnswer(t *testing.T) {
 		silentPort: "timeout: health rpc did not complete within 1s",
 		gonePort:   "error: health rpc probe failed: ",
 	} {
-		got, err := probeOf(t, int(port), corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port}})
+		seconds := int32(long)
+		if port == silentPort {
+			seconds = 1
+		}
+		got, err := probeOf(t, int(port), corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port}}, seconds)
 		if err != nil || got.healthy || !strings.HasPrefix(got.output, want) {
 			t.Errorf("got %+v, %v, want %q", got, err, want)
 		}

@@ -1,0 +1,44 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
+)
+
+// TestLimitsOfPod: the limits are the pod's own, and its containers request the CPU together.
+func TestLimitsOfPod(t *testing.T) {
+	amounts := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "a", Resources: corev1.ResourceRequirements{Requests: amounts("250m", "1Mi"), Limits: amounts("9", "9Mi")}},
+		{Name: "b", Resources: corev1.ResourceRequirements{Requests: amounts("500m", "1Mi")}},
+	}}}
+	if got, want := limitsOfPod(pod), (cgroup.Limits{CPURequest: 750}); got != want {
+		t.Errorf("without limits of the pod: %+v, want %+v", got, want)
+	}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Limits: amounts("2", "3Mi"), Requests: amounts("1", "2Mi")}
+	if got, want := limitsOfPod(pod), (cgroup.Limits{CPU: 2000, CPURequest: 1000, Memory: 3 << 20}); got != want {
+		t.Errorf("with limits of the pod: %+v, want %+v", got, want)
+	}
+}
+
+// TestMountsOfTokens: the token of the service account is mounted nowhere, neither where it always is nor elsewhere.
+func TestMountsOfTokens(t *testing.T) {
+	token := corev1.Volume{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{token}}}
+	for path, refused := range map[string]bool{serviceAccountPath: false, "/tmp": true} {
+		container := &corev1.Container{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: token.Name, MountPath: path}}}
+		if mounts, err := (&Provider{}).mountsOf(pod, container); len(mounts) > 0 || errdefs.IsInvalidInput(err) != refused {
+			t.Errorf("%s: %v, %v; want that it is refused: %t", path, mounts, err, refused)
+		}
+	}
+}
