@@ -48,6 +48,12 @@ func member(name string) *corev1.Pod {
 
 func gangWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
+	return gangWorldWith(t, nil, objects...)
+}
+
+// gangWorldWith has pods of the group, too.
+func gangWorldWith(t *testing.T, members []*corev1.Pod, objects ...runtime.Object) *world {
+	t.Helper()
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		kubefeatures.GenericWorkload:           true,
 		kubefeatures.DRAWorkloadResourceClaims: true,
@@ -55,7 +61,7 @@ func gangWorld(t *testing.T, objects ...runtime.Object) *world {
 	features := everything
 	features.EnableDRAWorkloadResourceClaims = true
 	features.EnableGenericWorkload = true
-	return newWorld(t, setting{features: features, objects: append(objects, gpuClass()), groups: []*schedulingapi.PodGroup{groupWithClaim()}})
+	return newWorld(t, setting{features: features, objects: append(objects, gpuClass()), groups: []*schedulingapi.PodGroup{groupWithClaim()}, members: members})
 }
 
 // together is an attempt as part of the cycle of a group.
@@ -146,6 +152,17 @@ func TestPodGroupPostFilter(t *testing.T) {
 	expect(t, status, fwk.Unschedulable, "ResourceClaim unreserved for PodGroup")
 	if got := w.claim("g").Status; got.Allocation == nil || len(got.ReservedFor) != 1 || got.ReservedFor[0].Name != "stranger" {
 		t.Errorf("status %+v", got)
+	}
+	// The claim is not taken from a pod that runs.
+	running := member("runs")
+	running.Spec.NodeName = "elsewhere"
+	for _, claim := range []*resourceapi.ResourceClaim{elsewhere(), shared} {
+		w = gangWorldWith(t, []*corev1.Pod{running}, node("a"), claim.DeepCopy())
+		_, status = run(w)
+		expect(t, status, fwk.Unschedulable, "")
+		if got := w.claim("g").Status; got.Allocation == nil || len(got.ReservedFor) != len(claim.Status.ReservedFor) {
+			t.Errorf("status %+v, and a pod of the group runs", got)
+		}
 	}
 	_, status = w.plugin.PodGroupPostFilter(w.ctx, nil, &framework.PodGroupInfo{Type: fwk.CompositePodGroupKeyType}, nil)
 	expect(t, status, fwk.Unschedulable, "")

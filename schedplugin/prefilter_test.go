@@ -61,6 +61,9 @@ func TestPreFilterRejectsPods(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 4), full, classless, broken}})
 	expect(t, w.attempt(podWith("p", "full")).preFilter(), fwk.UnschedulableAndUnresolvable,
 		"resource claim default/full is in use by as many pods as can share it")
+	one := podWith("one", "full")
+	one.UID = "pod-7"
+	expect(t, w.attempt(one).preFilter(), fwk.Success, "")
 	expect(t, w.attempt(podWith("p", "classless")).preFilter(), fwk.UnschedulableAndUnresolvable,
 		`claim default/classless: request gpus: deviceClassName: deviceclass.resource.k8s.io "none" not found`)
 	if _, status := w.attempt(podWith("p", "broken")).reserve(); status.Code() != fwk.UnschedulableAndUnresolvable {

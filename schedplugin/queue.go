@@ -7,10 +7,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/wake"
 )
 
@@ -41,12 +41,6 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return events, nil
 }
 
-// signedClaim is what a claim adds to the signature of a pod.
-type signedClaim struct {
-	Name string
-	Spec resourceapi.ResourceClaimSpec
-}
-
 // SignPod returns the part of a pod's signature that devices decide. The framework reuses results for pods
 // with equal signatures. That needs devices of one pod to change nothing on other nodes. So the claims must
 // be the pod's own and not allocated, and every device must belong to one node. Without claims and extended
@@ -66,15 +60,15 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if err != nil {
 		return unsigned(err.Error())
 	}
-	signed := make([]signedClaim, 0, len(claims))
-	for i, claim := range claims {
-		if pod.Spec.ResourceClaims[i].ResourceClaimTemplateName == nil || len(claims) != len(pod.Spec.ResourceClaims) {
+	signed := make([]claimstate.Asked, 0, len(claims))
+	for _, claim := range claims {
+		if !claim.IsOwn(pod) {
 			return unsigned("claims that pods can share are not signed")
 		}
 		if claim.Object.Status.Allocation != nil || p.dra.ResourceClaims().GetPendingAllocation(claim.Object.UID) != nil {
 			return unsigned("allocated claims are not signed")
 		}
-		signed = append(signed, signedClaim{Name: claim.Name, Spec: claim.Object.Spec})
+		signed = append(signed, claim.Asked())
 	}
 	if !p.hints.Slices.NodeLocal() {
 		return unsigned("there are devices that several nodes can reach")

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -44,6 +45,19 @@ func (c *Claim) Allocated() *resourceapi.AllocationResult {
 	}
 	return c.Pending
 }
+
+// IsOwn reports whether the claim was made for a pod, so that no other pod uses it. A claim that the pod names, or that was made for its
+// group, is not.
+func (c *Claim) IsOwn(pod *corev1.Pod) bool { return metav1.IsControlledBy(c.Object, pod) }
+
+// Asked is what a pod asks for by a claim. Claims that are their pods' own and not allocated are interchangeable if it is equal.
+type Asked struct {
+	Name string
+	Spec *resourceapi.ResourceClaimSpec
+}
+
+// Asked returns what the pod asks for by the claim.
+func (c *Claim) Asked() Asked { return Asked{c.Name, &c.Object.Spec} }
 
 // Unallocated are the claims that have no allocation in the API server.
 func Unallocated(claims []*Claim) []*Claim {

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 func reservedFor(uids ...types.UID) []resourceapi.ResourceClaimConsumerReference {
@@ -59,6 +60,28 @@ func TestInMemoryOnly(t *testing.T) {
 		claim := &Claim{Object: &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: test.name}}, Extended: test.extended}
 		if claim.InMemoryOnly() != test.want {
 			t.Errorf("%+v: in memory only: %t", test, claim.InMemoryOnly())
+		}
+	}
+}
+
+// A claim is a pod's own if it was made for this pod: not if the pod names it, and not if it was made for the group of the pod.
+func TestIsOwn(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}}
+	owner := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{Kind: kind, Name: name, UID: types.UID(name), Controller: ptr.To(true)}}
+	}
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   bool
+	}{
+		"made for the pod":       {owner("Pod", "p"), true},
+		"made for another pod":   {owner("Pod", "q"), false},
+		"made for the pod group": {owner("PodGroup", "g"), false},
+		"made by hand":           {nil, false},
+	} {
+		claim := Claim{Object: &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{OwnerReferences: test.owners}}}
+		if claim.IsOwn(pod) != test.want {
+			t.Errorf("%s: its own %t, want %t", name, !test.want, test.want)
 		}
 	}
 }

@@ -56,9 +56,11 @@ func TestIndex(t *testing.T) {
 			if index.Running(asked) {
 				t.Error("it runs, for what is known of all pods is not all there is")
 			}
-			consumer.Resource = "jobs"
-			if index.Left("ns", &consumer) {
-				t.Error("what is no pod has left")
+			for _, other := range []resourceapi.ResourceClaimConsumerReference{{Resource: "jobs"}, {APIGroup: "example.com", Resource: "pods"}} {
+				other.Name, other.UID = consumer.Name, consumer.UID
+				if index.Left("ns", &other) {
+					t.Errorf("what is no pod has left: %v", other)
+				}
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
@@ -113,6 +114,24 @@ func TestWaitsUntilVisible(t *testing.T) {
 	}
 	if left := len(m.changes.dirty); left > 0 {
 		t.Errorf("%d claims are looked at for ever", left)
+	}
+}
+
+// An informer that missed the deletion of a claim tells of the last object that it knew.
+func TestMissedDeletion(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	if err := m.FollowEvents(informer{cluster: c}); err != nil {
+		t.Fatal(err)
+	}
+	held := c.put("a", "a", "0")
+	if got := inUse(t, m); !slices.Equal(got, []string{"0"}) {
+		t.Fatalf("%v in use, want 0", got)
+	}
+	delete(c.claims, "a")
+	m.Changed(cache.DeletedFinalStateUnknown{Key: "default/a", Obj: held}, true)
+	if got := inUse(t, m); len(got) > 0 {
+		t.Errorf("%v in use after the claim was deleted", got)
 	}
 }
 

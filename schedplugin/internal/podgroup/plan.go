@@ -168,7 +168,7 @@ func (g *Groups) waiting(logger klog.Logger, cycle *Cycle, a *attempt, name type
 			others++
 		default:
 			w := &waitingPod{pod: pod, claims: claims, extended: extended}
-			w.kindKey = w.key()
+			w.kindKey = g.key(w)
 			pods = append(pods, w)
 		}
 	}
@@ -209,21 +209,23 @@ func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
 	return q
 }
 
-// key returns the pod's kind: equal keys mean that package gang may exchange the pods.
-func (w *waitingPod) key() string {
+// key returns the pod's kind: equal keys mean that package gang may exchange the pods, and use what one asks for in place of what the other
+// does. Claims that others may use, too, have their names in it.
+func (g *Groups) key(w *waitingPod) string {
 	type asked struct {
-		Name, Claim string
-		Spec        *resourceapi.ResourceClaimSpec
+		claimstate.Asked
+		Claim string
 	}
 	var claims []asked
-	for i, claim := range w.claims {
-		one := asked{Name: claim.Name, Spec: &claim.Object.Spec}
-		if own := i < len(w.pod.Spec.ResourceClaims) && w.pod.Spec.ResourceClaims[i].ResourceClaimTemplateName != nil; !own || claim.Allocated() != nil {
+	for _, claim := range w.claims {
+		one := asked{Asked: claim.Asked()}
+		if claim.Extended || claim.Allocated() != nil || !claim.IsOwn(w.pod) {
 			one.Claim = claim.Object.Name
 		}
 		claims = append(claims, one)
 	}
-	text, err := json.Marshal([]any{nodefit.Key(w.pod), nodefit.Needs(w.pod), claims})
+	requests, _ := podclaims.AllExtendedRequests(w.pod, w.extended, g.Source.ClassOf)
+	text, err := json.Marshal([]any{nodefit.Key(w.pod), nodefit.Needs(w.pod), claims, requests})
 	if err != nil {
 		panic("pod " + w.pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
 	}

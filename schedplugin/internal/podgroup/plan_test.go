@@ -163,12 +163,15 @@ func TestRoomForPods(t *testing.T) {
 
 // Pods are alike if they ask for the same by claims of their own.
 func TestPodsThatAreAlike(t *testing.T) {
+	g := New(Hooks{Source: source})
 	waiting := func(name string, change func(*waitingPod)) *waitingPod {
 		w := &waitingPod{pod: podWanting(name, list("cpu", "1")), claims: []*claimstate.Claim{claimNamed("claim-of-" + name)}}
 		w.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimTemplateName: ptr.To("template")}}
+		w.claims[0].Object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
 		change(w)
 		return w
 	}
+	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "g"}}
 	first := waiting("first", func(*waitingPod) {})
 	for what, test := range map[string]struct {
 		change func(*waitingPod)
@@ -176,15 +179,48 @@ func TestPodsThatAreAlike(t *testing.T) {
 	}{
 		"of the same template": {func(*waitingPod) {}, true},
 		"another request":      {func(w *waitingPod) { w.claims[0].Object.Spec.Devices.Requests = make([]resourceapi.DeviceRequest, 1) }, false},
+		"an annotation":        {func(w *waitingPod) { metav1.SetMetaDataAnnotation(&w.claims[0].Object.ObjectMeta, "of", "others") }, true},
 		"another name":         {func(w *waitingPod) { w.claims[0].Name = "others" }, false},
 		"more CPU":             {func(w *waitingPod) { w.pod.Spec.Containers[0].Resources.Requests = list("cpu", "2") }, false},
 		"a node selector":      {func(w *waitingPod) { w.pod.Spec.NodeSelector = map[string]string{"zone": "x"} }, false},
-		"a claim by name":      {func(w *waitingPod) { w.pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil }, false},
-		"it is allocated":      {func(w *waitingPod) { w.claims[0].Pending = &resourceapi.AllocationResult{} }, false},
-		"one more claim":       {func(w *waitingPod) { w.claims = append(w.claims, claimNamed("more")) }, false},
+		"a claim by name":      {func(w *waitingPod) { w.claims[0].Object.OwnerReferences = nil }, false},
+		"a claim of the group": {func(w *waitingPod) {
+			w.claims[0].Object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(group, schedulingapi.SchemeGroupVersion.WithKind("PodGroup"))}
+		}, false},
+		"it is allocated": {func(w *waitingPod) { w.claims[0].Pending = &resourceapi.AllocationResult{} }, false},
+		"one more claim":  {func(w *waitingPod) { w.claims = append(w.claims, claimNamed("more")) }, false},
+		"the second of its claims": {func(w *waitingPod) { // none was needed for the first
+			w.pod.Spec.ResourceClaims = append([]corev1.PodResourceClaim{{Name: "unneeded", ResourceClaimName: ptr.To("x")}}, w.pod.Spec.ResourceClaims...)
+		}, true},
 	} {
-		if other := waiting("other", test.change); (first.key() == other.key()) != test.alike {
+		if other := waiting("other", test.change); (g.key(first) == g.key(other)) != test.alike {
 			t.Errorf("%s: alike %t", what, !test.alike)
+		}
+	}
+}
+
+// Extended resources make requests by container, so that pods with equal sums are not alike.
+func TestPodsWithExtendedResourcesThatAreAlike(t *testing.T) {
+	g := New(Hooks{Source: source})
+	key := func(name string, byContainer ...string) string {
+		pod := podWanting(name, nil)
+		pod.Spec.Containers = nil
+		for _, n := range byContainer {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: list("example.com/gpu", n)}})
+		}
+		special, extended, err := source.ExtendedClaim(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.key(&waitingPod{pod: pod, claims: []*claimstate.Claim{special}, extended: extended})
+	}
+	first := key("first", "1", "3")
+	if first != key("second", "1", "3") {
+		t.Error("pods with equal containers are not alike")
+	}
+	for _, other := range [][]string{{"2", "2"}, {"3", "1"}, {"4"}} {
+		if first == key("other", other...) {
+			t.Errorf("a pod with %v is alike", other)
 		}
 	}
 }

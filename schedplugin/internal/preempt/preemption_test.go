@@ -155,6 +155,14 @@ func TestMissingPods(t *testing.T) {
 	w.expect("once more", again.Usage(), 0)
 }
 
+// A pod that is not scheduled is in no cycle: nothing is supposed then.
+func TestNoCycle(t *testing.T) {
+	var none *Cycle
+	if none.IsWhatIf() || none.Removed() || none.InGroupPreemption() || none.HasSetAside() || none.GiveUp() {
+		t.Error("something is supposed")
+	}
+}
+
 // A pod is put back, and stays unless it stands in the way: it is not taken off its node again if a search was given up since.
 func TestLastSearchGivenUp(t *testing.T) {
 	w, modified := newWorld(t, 1), false
@@ -208,6 +216,16 @@ func TestEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect("they are gone already", c.Evicted(info), -1)
+	c = w.begin(p, pod, false)
+	open := &resourceapi.ResourceClaim{}
+	open.Name, open.UID = "open", "open"
+	aside := &whatIf{}
+	at := &target{View: c.View(), Settled: c.Settled(), Node: info, Own: c.Own(), ClaimsOf: w.claimsOf, Allocate: w.firstFree(w.nodes[0])}
+	if err := new(asideCache).SetAside(aside, at, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
+		t.Fatal(err)
+	}
+	c.whatIf = aside
+	w.expect("beside a device that is set aside for another pod", c.Evicted(info), 2)
 	pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 	w.expect("for a pod that never preempts", w.begin(p, pod, false).Evicted(info), -1)
 	pod.Spec.PreemptionPolicy, pod.Spec.Priority = nil, ptr.To[int32](1)

@@ -4,6 +4,7 @@
 package refusal
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/dray-project/dray/allocator/explain"
@@ -100,6 +101,19 @@ func TestReasons(t *testing.T) {
 	} {
 		if got := shortReason(several{}, &test.e); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A summary names what lacks, the pools that cannot be used, and how close the search came.
+func TestDescribe(t *testing.T) {
+	var text strings.Builder
+	describe(&text, &explain.Group{Nodes: []string{"b", "a"}, Closest: &explain.Explanation{
+		Core: []explain.CoreItem{{Text: "request gpu: no device"}}, NearestMiss: "all but request gpu",
+	}})
+	for _, want := range []string{"\n2 nodes (a, b): ", "\n- request gpu: no device", "\nnearest miss: all but request gpu"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in %q", want, text.String())
 		}
 	}
 }
