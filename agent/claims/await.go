@@ -25,6 +25,13 @@ func (p *Preparer) Await(ctx context.Context, pod *v1.Pod) error {
 	return p.repeat(ctx, func() error { return p.Prepare(ctx, pod) })
 }
 
+// AwaitAgain has the claims prepared again that an earlier process prepared for a pod. Kubelet does so
+// after its start, since drivers may have lost with a reboot what they made. It tries again as Await
+// does. It does nothing once the pod is released, so that calls of Release may overlap with it.
+func (p *Preparer) AwaitAgain(ctx context.Context, pod *v1.Pod) error {
+	return p.repeat(ctx, func() error { return p.recorded(ctx, pod, p.prepareAgain(ctx, pod.UID)) })
+}
+
 // AwaitRelease releases the claims of a pod. It returns when they are unprepared, except those that
 // other pods use. It tries again as Await does. Write the pod's final status only afterwards: it
 // tells the scheduler that the devices are free.

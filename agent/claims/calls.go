@@ -51,7 +51,7 @@ type result struct {
 }
 
 var preparing = operation{
-	pending: func(d driverRecord) bool { return !d.Prepared },
+	pending: func(d driverRecord) bool { return !d.isReady() },
 	call: func(ctx context.Context, client dra.DRAPluginClient, claims []*dra.Claim) (map[string]result, error) {
 		answer, err := client.NodePrepareResources(ctx, &dra.NodePrepareResourcesRequest{Claims: claims})
 		out := make(map[string]result)

@@ -92,7 +92,7 @@ func resourceName(claim, request string) v1.ResourceName {
 // prepared tells whether all drivers have prepared the claim.
 func (r *claimRecord) prepared() bool {
 	for _, driver := range r.Drivers {
-		if !driver.Prepared {
+		if !driver.isReady() {
 			return false
 		}
 	}

@@ -20,11 +20,12 @@
 // claim that several pods share is prepared once, and unprepared after the last of them was
 // released. The checkpoint is written before a driver is called, and after it answered. A process
 // that is killed at any point therefore knows afterwards which claims may be prepared: those of
-// pods that still exist stay prepared, the others are unprepared by ReleaseExcept. Drivers may get
-// calls that they have already answered, since the DRA API requires them to be idempotent.
+// pods that still exist stay prepared, the others are unprepared by ReleaseExcept.
 //
-// The caller must call Prepare before the pod's containers start, and after a restart again for
-// each existing pod. It must call Release when all containers of the pod have ended. Calls for one
+// A driver is asked again by each process, as kubelet does. What the driver made may be lost when
+// the node is rebooted, and the DRA API requires that calls may be repeated. So the caller must call
+// Prepare before the pod's containers start, and after a restart Prepare or AwaitAgain for each
+// existing pod. It must call Release when all containers of the pod have ended. Calls for one
 // pod must not overlap. A pod that was released cannot be prepared again.
 //
 // Drivers are found as kubelet finds them: by their sockets in the registration folder.
@@ -33,7 +34,7 @@
 // # Where things are
 //
 //	preparer   the API: Start, Prepare, Release, ReleaseExcept
-//	await      the same, repeated until it succeeds
+//	await      the same, repeated until it succeeds; and again after a restart
 //	wanted     which claims a pod needs, and whether it may use them
 //	records    the state of claims, its checkpoint, and locks of claims
 //	calls      the calls of drivers

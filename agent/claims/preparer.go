@@ -103,7 +103,11 @@ func (p *Preparer) Stop() {
 //
 // Claims that drivers have prepared by then stay prepared until the pod is released.
 func (p *Preparer) Prepare(ctx context.Context, pod *v1.Pod) error {
-	err := p.prepare(ctx, pod)
+	return p.recorded(ctx, pod, p.prepare(ctx, pod))
+}
+
+// recorded returns err. The pod gets an Event if it is a driver's.
+func (p *Preparer) recorded(ctx context.Context, pod *v1.Pod, err error) error {
 	if driver := new(DriverError); errors.As(err, &driver) && ctx.Err() == nil {
 		p.recorder.Event(pod, v1.EventTypeWarning, ReasonFailed, err.Error())
 	}
@@ -128,11 +132,33 @@ func (p *Preparer) prepare(ctx context.Context, pod *v1.Pod) error {
 	if err != nil {
 		return err
 	}
+	return p.haveDriversPrepare(ctx, known)
+}
+
+// haveDriversPrepare calls the drivers of claims that are not prepared. The caller has locked the claims.
+func (p *Preparer) haveDriversPrepare(ctx context.Context, known []*claimRecord) error {
 	if !slices.ContainsFunc(known, func(r *claimRecord) bool { return !r.prepared() }) {
 		return nil
 	}
 	known, failed := p.perform(ctx, preparing, known)
 	return errors.Join(failed, p.records.store(known...))
+}
+
+// prepareAgain is Prepare for the claims that an earlier process had prepared for a pod, and that were not released.
+func (p *Preparer) prepareAgain(ctx context.Context, pod types.UID) error {
+	uids := uidsOf(p.records.all(ofPod(pod)))
+	unlock, err := p.records.lock(ctx, uids)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var known []*claimRecord
+	for _, uid := range uids {
+		if one := p.records.get(uid); one != nil && ofPod(pod)(one) {
+			known = append(known, one)
+		}
+	}
+	return p.haveDriversPrepare(ctx, known)
 }
 
 // claimFor stores that the pod uses the claims, before drivers are called. It stores nothing if a
@@ -159,7 +185,8 @@ func (p *Preparer) claimFor(ctx context.Context, pod types.UID, claims []*resour
 	var missing []error
 	for _, known := range out {
 		for _, name := range known.driverNames() {
-			if _, err := p.plugins.client(name); err != nil && !known.Drivers[name].Prepared {
+			driver := known.Drivers[name]
+			if _, err := p.plugins.client(name); err != nil && !driver.isReady() {
 				missing = append(missing, &DriverError{name, known.Namespace + "/" + known.Name, err})
 			}
 		}

@@ -32,12 +32,18 @@ type claimRecord struct {
 
 // driverRecord is the state of one driver for a claim.
 type driverRecord struct {
-	// Prepared is set when the driver has prepared the claim, or need not be called.
-	Prepared bool `json:"prepared,omitempty"`
-	// SkipUnprepare says that the driver need not be called to unprepare.
+	// Prepared is set when the driver has prepared the claim since this process started. What an
+	// earlier process had prepared may be lost, as CDI files are when the node is rebooted.
+	Prepared bool `json:"-"`
+	// SkipPrepare says that the driver need not be called to prepare, and SkipUnprepare that it
+	// need not be called to unprepare.
+	SkipPrepare   bool     `json:"skipPrepare,omitempty"`
 	SkipUnprepare bool     `json:"skipUnprepare,omitempty"`
 	Devices       []device `json:"devices,omitempty"`
 }
+
+// isReady tells whether pods can use the driver's devices.
+func (d *driverRecord) isReady() bool { return d.Prepared || d.SkipPrepare }
 
 // device is a device that a driver prepared.
 type device struct {

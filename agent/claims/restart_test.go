@@ -7,15 +7,18 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 )
 
-// TestRestart: what is prepared stays so, and what is left over is unprepared, also of
+// TestRestart: claims of pods that run are prepared again, and what is left over is unprepared, also of
 // pods that were deleted by force meanwhile.
 func TestRestart(t *testing.T) {
 	n := newNode(t, claim("one", []string{gpus}, "a"), claim("two", []string{gpus}, "b"))
@@ -30,11 +33,74 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "calls", gpu.Taken(), "unprepare two")
-	n.prepare(t, pod("a", "one"))
-	same(t, "calls for a pod that runs", gpu.Taken())
+	if _, err := n.preparer.CDIDevices(pod("a", "one")); err == nil {
+		t.Error("there are devices that the driver did not prepare since the start")
+	}
+	for _, want := range [][]string{{"prepare one"}, nil} {
+		n.prepare(t, pod("a", "one"))
+		same(t, "calls for a pod that runs", gpu.Taken(), want...)
+	}
 	if devices, err := n.preparer.CDIDevices(pod("a", "one")); err != nil || len(devices["main"]) != 2 {
 		t.Errorf("devices after the restart: %v, %v", devices, err)
 	}
+}
+
+// TestAwaitAgain: after a restart, drivers prepare the claims again that pods still have.
+func TestAwaitAgain(t *testing.T) {
+	skipping := claim("skipping", []string{nics}, "a")
+	skipping.Status.Allocation.Devices.Results[0].SkipNodeOperations = []resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationNodePrepareResources}
+	n := newNode(t, claim("one", []string{gpus, nics}, "a", "b"), claim("two", []string{gpus}, "b"), skipping)
+	gpu, nic := n.driver(t, gpus), n.driver(t, nics)
+	a, b := pod("a", "one", "skipping"), pod("b", "one", "two")
+	n.prepare(t, a)
+	n.prepare(t, b)
+	n.preparer.Stop()
+	gpu.Stop()
+	gpu.Taken()
+	nic.Taken()
+	n.start(t)
+	n.registered(t, nics)
+
+	again := func(pod *v1.Pod) <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- n.preparer.AwaitAgain(t.Context(), pod) }()
+		return done
+	}
+	done := again(a)
+	select {
+	case event := <-n.recorder.Events:
+		if !strings.Contains(event, ReasonFailed+" claim ns/one: driver gpu.example.com: not registered") {
+			t.Errorf("event %s", event)
+		}
+	case err := <-done:
+		t.Fatalf("prepared without the driver: %v", err)
+	}
+	listen(t, gpu)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	same(t, "calls of the GPU driver", gpu.Taken(), "prepare one")
+	same(t, "calls of the NIC driver", nic.Taken(), "prepare one")
+	if devices, err := n.preparer.CDIDevices(a); err != nil || len(devices["main"]) != 4 {
+		t.Errorf("devices after the restart: %v, %v", devices, err)
+	}
+	// The other pod is released while its claims are to be prepared, and stays so.
+	unlock, err := n.preparer.records.lock(t.Context(), []types.UID{"two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done = again(b)
+	time.Sleep(50 * time.Millisecond) // it waits for the claim
+	for _, known := range n.preparer.records.all(ofPod("b")) {
+		if err := n.preparer.records.store(known.without("b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	same(t, "calls for a pod that was released", gpu.Taken())
 }
 
 // TestLeftoverIsUnpreparedAfterRestart, as soon as the driver is there.

@@ -83,9 +83,9 @@ func driversOf(claim *resourceapi.ResourceClaim) map[string]driverRecord {
 		prepare := skips(result, resourceapi.SkipNodeOperationNodePrepareResources)
 		unprepare := skips(result, resourceapi.SkipNodeOperationNodeUnprepareResources)
 		if known {
-			prepare, unprepare = prepare && driver.Prepared, unprepare && driver.SkipUnprepare
+			prepare, unprepare = prepare && driver.SkipPrepare, unprepare && driver.SkipUnprepare
 		}
-		out[result.Driver] = driverRecord{Prepared: prepare, SkipUnprepare: unprepare}
+		out[result.Driver] = driverRecord{SkipPrepare: prepare, SkipUnprepare: unprepare}
 	}
 	return out
 }

@@ -243,6 +243,42 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestPreparedAgainAfterReboot has the CDI file of a prepared claim be lost, be damaged, and be older than the
+// device nodes. A claim whose device went keeps what it got.
+func TestPreparedAgainAfterReboot(t *testing.T) {
+	n := newNode(t, claim("one", "gpu-0", "gpu-1"))
+	n.driver.Update(devices("gpu-0", "gpu-1"))
+	first := n.prepare(t, "one")
+	path := filepath.Join(n.dir, "cdi", "gpu.example.com_one.json")
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if again := n.prepare(t, "one"); again.Error != "" || again.String() != first.String() {
+			t.Errorf("%s: prepared %v, before: %v", when, again, first)
+		}
+		if got := n.cdiDevices(t); !slices.Equal(got, want) {
+			t.Errorf("%s: CDI devices %q, want %q", when, got, want)
+		}
+	}
+	const zero, one = "gpu.example.com/claim=one-gpu-0: GPU=", "gpu.example.com/claim=one-gpu-1: GPU="
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	expect("without the file", zero+"gpu-0", one+"gpu-1")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("with an empty file", zero+"gpu-0", one+"gpu-1")
+	other := devices("gpu-0", "gpu-1")
+	other.Devices[0].Edits.Env = []string{"GPU=other"}
+	n.driver.Update(other)
+	expect("with another device node", zero+"other", one+"gpu-1")
+	n.driver.Update(devices("gpu-0"))
+	expect("without a device", zero+"other", one+"gpu-1")
+	n.driver.Stop()
+	n.start(t)
+	expect("before the devices are known", zero+"other", one+"gpu-1")
+}
+
 // TestHandedOutByDevicePlugin: the device is tainted, and not prepared.
 // TestDeviceOfSeveralRequests has a claim that got one device for two requests, as it may with admin access: runtimes refuse
 // a CDI file that has one device twice.

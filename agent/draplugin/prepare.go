@@ -62,7 +62,7 @@ func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Devi
 			return nil, err
 		}
 		if held {
-			return devices, nil
+			return devices, d.refresh(claim.UID, results)
 		}
 	}
 	in, _, _ := d.current()
@@ -80,6 +80,21 @@ func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Devi
 		return nil, err // the ledger holds the devices until kubelet gives up and unprepares the claim
 	}
 	return devices, nil
+}
+
+// refresh brings the CDI file of a prepared claim up to date. The node may have been rebooted since,
+// so that device nodes have other numbers, or the file is damaged. If a device is not there, the
+// file stays as it is.
+func (d *Driver) refresh(claim types.UID, results []resourceapi.DeviceRequestAllocationResult) error {
+	in, _, _ := d.current()
+	if in == nil {
+		return nil
+	}
+	spec, err := d.spec(in, claim, results)
+	if err != nil {
+		return nil //nolint:nilerr // what the claim got stays
+	}
+	return d.files.Write(string(claim), spec)
 }
 
 // resultsOf returns the allocation results of a claim for this driver.

@@ -238,6 +238,7 @@ func (c *claimProvider) triggerSweep() {
 // while the node was down, never ran, or were lost by the provider. A driver that does not answer
 // blocks only the pods that use its devices.
 func (c *claimProvider) sweep(ctx context.Context) {
+	c.prepareAgain(ctx)
 	for ctx.Err() == nil {
 		for _, uid := range c.preparer.Pods() {
 			if !c.isActive(ctx, uid) {
@@ -248,6 +249,21 @@ func (c *claimProvider) sweep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-c.sweepNeeded:
+		}
+	}
+}
+
+// prepareAgain has drivers prepare the claims of pods again that were there before this process.
+func (c *claimProvider) prepareAgain(ctx context.Context) {
+	known := c.preparer.Pods()
+	pods, err := c.pods.List(labels.Everything())
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Claims are not prepared again")
+		return
+	}
+	for _, pod := range pods {
+		if slices.Contains(known, pod.UID) && !hasEnded(pod) {
+			c.background.Go(func() { _ = c.preparer.AwaitAgain(ctx, pod) }) // it fails when the node ends
 		}
 	}
 }

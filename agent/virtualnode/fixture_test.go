@@ -173,7 +173,9 @@ func newMachine(t *testing.T, objects ...runtime.Object) *machine {
 // run runs the node until stop, or until the test ends.
 func (m *machine) run(t *testing.T, provider *pods) {
 	t.Helper()
-	provider.known = make(map[string]*corev1.Pod)
+	if provider.known == nil {
+		provider.known = make(map[string]*corev1.Pod)
+	}
 	n, err := New(Options{
 		Client: m.client, Folder: m.folder, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}},
 		NewProvider: func(devices Devices, _ record.EventRecorder) (Provider, error) {

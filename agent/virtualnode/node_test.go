@@ -151,7 +151,7 @@ func TestPodsAsTheirProviderHasThem(t *testing.T) {
 }
 
 // TestRestart: the claims of pods that went, or that the new provider does not run again, are
-// unprepared. The others stay prepared, and nobody asks for them.
+// unprepared. The others are prepared again, once.
 func TestRestart(t *testing.T) {
 	always := pod("always", "one")
 	always.Spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -171,11 +171,27 @@ func TestRestart(t *testing.T) {
 	m.awaitPhase(t, "never", corev1.PodFailed)
 	m.awaitPrepared(t, "one")
 	fakecluster.Eventually(t, "the pod runs again", func() bool { return len(p.creations()) == 1 })
-	for _, call := range m.driver.Taken() {
-		if strings.Contains(call, "one") {
-			t.Errorf("call %q, for a claim that is prepared", call)
-		}
+	calls := slices.DeleteFunc(m.driver.Taken(), func(call string) bool { return !strings.Contains(call, "one") })
+	if !slices.Equal(calls, []string{"prepare one"}) {
+		t.Errorf("calls %q for the claim of a pod that stays", calls)
 	}
+}
+
+// TestClaimsOfPodsThatRunOn are prepared again when the node starts: a driver may have lost them with a reboot.
+func TestClaimsOfPodsThatRunOn(t *testing.T) {
+	m := newMachine(t, claim("one", "a"), pod("a", "one"))
+	p := &pods{}
+	m.run(t, p)
+	m.awaitPhase(t, "a", corev1.PodRunning)
+	m.stop()
+	m.driver.Stop()
+	m.driver.Taken()
+	m.run(t, &pods{known: p.known})
+	if err := m.driver.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	fakecluster.Eventually(t, "the claim is prepared again", func() bool { return slices.Equal(m.driver.Taken(), []string{"prepare one"}) })
+	m.prepared(t, "one")
 }
 
 // TestAPodThatTheProviderLost is not released while Kubernetes takes it for running.

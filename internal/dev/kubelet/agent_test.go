@@ -71,6 +71,9 @@ func TestClaim(t *testing.T) {
 	m.tellPods()
 	m.awaitCapacity(2)
 	prepare("after a SIGKILL of the agent and a restart of kubelet")
+	m.reboot()
+	m.awaitCapacity(2)
+	prepare("after a reboot")
 	m.end(pod)
 	m.awaitCapacity(4)
 	if files, err := os.ReadDir(m.cdi); err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), driver+"_") }) {

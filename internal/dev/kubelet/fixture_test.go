@@ -219,6 +219,21 @@ func (m *machine) restartKubelet() {
 	m.startKubelet()
 }
 
+// reboot ends kubelet and agent, and starts both without what is in memory: /var/run/cdi is.
+func (m *machine) reboot() {
+	m.Helper()
+	m.kubelet.kill()
+	if err := m.agent.Kill(); err != nil {
+		m.Fatal(err)
+	}
+	if err := os.RemoveAll(m.cdi); err != nil {
+		m.Fatal(err)
+	}
+	m.startKubelet()
+	m.startAgent()
+	m.tellPods()
+}
+
 // tellPods is what a kubelet learns of the API server after its start.
 func (m *machine) tellPods() {
 	m.Helper()
