@@ -5,14 +5,17 @@ package deploy_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega" //nolint:revive // how expectations are written
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -24,7 +27,12 @@ import (
 const (
 	ours   = "system:serviceaccount:kube-system:dray-scheduler"
 	theirs = "system:kube-scheduler"
+	// stranger has a name that must be quoted.
+	stranger = `O'Neill "gpu" \ <x@example.com>`
 )
+
+// policy is the name of the ValidatingAdmissionPolicy and of its binding.
+const policy = "dray-scheduler-devices"
 
 // attempt is a claim for one device of each driver, that a scheduler tries to allocate.
 type attempt struct {
@@ -33,19 +41,23 @@ type attempt struct {
 	admin   bool
 }
 
-// TestExclusiveDevices has schedulers allocate devices that are whose as the ConfigMap says.
+// TestExclusiveDevices has schedulers allocate devices that are whose as the policy says. It is removed and installed again: with
+// parameters in a ConfigMap, API servers no longer follow changes then (kubernetes#130887).
 func TestExclusiveDevices(t *testing.T) {
 	plane, client := startPlane(t)
 	g := NewWithT(t)
 	a, err := install.NewApplier(plane.Config())
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, object := range rendered(t, "kustomize all") {
-		if object.GetName() == "dray-scheduler-devices" {
-			g.Expect(a.Apply(t.Context(), object)).To(Succeed())
+	apply := func() {
+		for _, object := range rendered(t, "kustomize all") {
+			if object.GetName() == policy {
+				g.Expect(a.Apply(t.Context(), object)).To(Succeed())
+			}
 		}
 	}
+	apply()
 	s := &rivalry{client: client, users: make(map[string]kubernetes.Interface)}
-	for _, user := range []string{ours, theirs} {
+	for _, user := range []string{ours, theirs, stranger} {
 		// What they may do otherwise is not what is tested.
 		config, err := plane.ConfigFor(user, "system:masters")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -65,7 +77,7 @@ func TestExclusiveDevices(t *testing.T) {
 	})
 	t.Run("others reserve and deallocate", s.shareClaim)
 
-	s.reassign(t, gpu+"\n", ours+"\n")
+	s.reassign(t, []string{gpu}, []string{ours})
 	s.expect(t, map[attempt]string{
 		{ours, gpu, false}:               "",
 		{ours, nic, false}:               ours + " allocates devices of drivers " + gpu + " only, and not of " + nic,
@@ -77,17 +89,28 @@ func TestExclusiveDevices(t *testing.T) {
 	})
 
 	// For the time of a rollback.
-	s.reassign(t, "*\n", ours+"\n  "+theirs+"\n")
+	s.reassign(t, []string{"*"}, []string{ours, theirs})
 	s.expect(t, map[attempt]string{
 		{ours, gpu, false}:   "",
 		{theirs, gpu, false}: "",
 		{theirs, nic, false}: "",
 	})
 
-	g.Expect(client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "dray-scheduler-devices", metav1.DeleteOptions{})).To(Succeed())
+	registrations := client.AdmissionregistrationV1()
+	g.Expect(registrations.ValidatingAdmissionPolicyBindings().Delete(t.Context(), policy, metav1.DeleteOptions{})).To(Succeed())
+	g.Expect(registrations.ValidatingAdmissionPolicies().Delete(t.Context(), policy, metav1.DeleteOptions{})).To(Succeed())
+	s.expect(t, map[attempt]string{{stranger, gpu, false}: ""})
+	apply()
+	s.expect(t, map[attempt]string{{theirs, gpu, false}: "devices of driver " + gpu})
+	s.reassign(t, []string{nic, `a"b\<c`}, []string{ours, stranger})
+	for _, list := range []string{"gpu.example.com", `"gpu.example.com"`, `["gpu.example.com"`} {
+		_, err := s.patch(t, map[string]string{"name": "drivers", "expression": list})
+		g.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", list, err)
+	}
 	s.expect(t, map[attempt]string{
-		{ours, gpu, false}:   "no params found",
-		{theirs, gpu, false}: "no params found",
+		{stranger, nic, false}: "",
+		{theirs, nic, false}:   "are allocated by " + ours + ", " + stranger + " only",
+		{theirs, gpu, false}:   "",
 	})
 }
 
@@ -139,7 +162,7 @@ func (s *rivalry) allocate(ctx context.Context, a attempt, options metav1.Update
 }
 
 // expect tries until all attempts end as they should: allowed, or forbidden with a message.
-// The API server takes a moment to take note of a policy and of its parameters.
+// The API server takes a moment to take note of a policy.
 func (s *rivalry) expect(t *testing.T, attempts map[attempt]string) {
 	t.Helper()
 	NewWithT(t).Eventually(func(g Gomega) {
@@ -150,22 +173,31 @@ func (s *rivalry) expect(t *testing.T, attempts map[attempt]string) {
 				continue
 			}
 			g.Expect(err).To(MatchError(ContainSubstring(message)), "%+v", a)
-			// Without parameters the API server says that the request is invalid.
-			g.Expect(apierrors.IsForbidden(err) || apierrors.IsInvalid(err)).To(BeTrue(), "%+v: %v", a, err)
+			g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%+v: %v", a, err)
 		}
 	}).WithTimeout(patience).Should(Succeed())
 }
 
-// reassign changes whose the devices are.
-func (s *rivalry) reassign(t *testing.T, drivers, users string) {
+// reassign changes whose the devices are, as kubectl patch does.
+func (s *rivalry) reassign(t *testing.T, drivers, users []string) {
 	t.Helper()
 	g := NewWithT(t)
-	maps := s.client.CoreV1().ConfigMaps("kube-system")
-	devices, err := maps.Get(t.Context(), "dray-scheduler-devices", metav1.GetOptions{})
+	var lists []map[string]string
+	for name, list := range map[string][]string{"drivers": drivers, "users": users} {
+		text, err := json.Marshal(list)
+		g.Expect(err).NotTo(HaveOccurred())
+		lists = append(lists, map[string]string{"name": name, "expression": string(text)})
+	}
+	_, err := s.patch(t, lists...)
 	g.Expect(err).NotTo(HaveOccurred())
-	devices.Data = map[string]string{"drivers": drivers, "users": users}
-	_, err = maps.Update(t.Context(), devices, metav1.UpdateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// patch changes variables of the policy.
+func (s *rivalry) patch(t *testing.T, variables ...map[string]string) (*admissionv1.ValidatingAdmissionPolicy, error) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"variables": variables}})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return s.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(t.Context(), policy, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
 // shareClaim has somebody else reserve and deallocate a claim, which takes no device.

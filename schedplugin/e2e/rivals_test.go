@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
@@ -99,7 +101,7 @@ var _ = Describe("Schedulers with different plugins side by side", func() {
 			Expect(here.holders(ctx)).To(BeEmpty())
 		})
 		here.expectRunning(ctx, "ours")
-		here.assignTo(ctx, controlplane.SchedulerUser+"\n"+rivalUser)
+		here.assignTo(ctx, controlplane.SchedulerUser, rivalUser)
 		here.expectRunning(ctx, "theirs")
 	})
 })
@@ -148,28 +150,41 @@ func (a *arena) bindRole(ctx context.Context, role, user string) {
 }
 
 // excludeOthers installs the policy that is deployed, for the arena's driver.
-func (a *arena) excludeOthers(ctx context.Context, user string) {
+func (a *arena) excludeOthers(ctx context.Context, users ...string) {
 	GinkgoHelper()
-	policy, binding, devices := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}, &corev1.ConfigMap{}
-	for file, object := range map[string]any{"policy": policy, "binding": binding, "configmap": devices} {
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	for file, object := range map[string]any{"policy": policy, "binding": binding} {
 		text, err := os.ReadFile(filepath.Join("../deploy/chart/exclusive", file+".yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(yaml.UnmarshalStrict(text, object)).To(Succeed())
 	}
-	devices.Data = map[string]string{"drivers": a.driver, "users": user}
-	_, err := client.CoreV1().ConfigMaps(devices.Namespace).Create(ctx, devices, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
+	a.setLists(policy, users)
 	registrations := client.AdmissionregistrationV1()
-	_, err = registrations.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
+	_, err := registrations.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = registrations.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(registrations.ValidatingAdmissionPolicyBindings().Delete(ctx, binding.Name, metav1.DeleteOptions{})).To(Succeed())
 		Expect(registrations.ValidatingAdmissionPolicies().Delete(ctx, policy.Name, metav1.DeleteOptions{})).To(Succeed())
-		Expect(client.CoreV1().ConfigMaps(devices.Namespace).Delete(ctx, devices.Name, metav1.DeleteOptions{})).To(Succeed())
 	})
 	a.awaitPolicy(ctx)
+}
+
+// setLists has a policy say that users allocate the devices of the arena.
+func (a *arena) setLists(policy *admissionv1.ValidatingAdmissionPolicy, users []string) {
+	GinkgoHelper()
+	lists := map[string][]string{"drivers": {a.driver}, "users": users}
+	for i := range policy.Spec.Variables {
+		variable := &policy.Spec.Variables[i]
+		if list, found := lists[variable.Name]; found {
+			text, err := json.Marshal(list)
+			Expect(err).NotTo(HaveOccurred())
+			variable.Expression = string(text)
+			delete(lists, variable.Name)
+		}
+	}
+	Expect(lists).To(BeEmpty())
 }
 
 // awaitPolicy waits until nobody but the schedulers can allocate a claim.
@@ -187,12 +202,16 @@ func (a *arena) awaitPolicy(ctx context.Context) {
 }
 
 // assignTo changes who may allocate the devices of the arena.
-func (a *arena) assignTo(ctx context.Context, users string) {
+func (a *arena) assignTo(ctx context.Context, users ...string) {
 	GinkgoHelper()
-	maps := client.CoreV1().ConfigMaps("kube-system")
-	devices, err := maps.Get(ctx, "dray-scheduler-devices", metav1.GetOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	devices.Data["users"] = users
-	_, err = maps.Update(ctx, devices, metav1.UpdateOptions{})
-	Expect(err).NotTo(HaveOccurred())
+	policies := client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		policy, err := policies.Get(ctx, "dray-scheduler-devices", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		a.setLists(policy, users)
+		_, err = policies.Update(ctx, policy, metav1.UpdateOptions{})
+		return err
+	})).To(Succeed())
 }

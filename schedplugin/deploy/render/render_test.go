@@ -5,6 +5,8 @@ package main
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -126,5 +128,37 @@ func TestVariants(t *testing.T) {
 		if got := rule["resourceNames"].([]any); len(got) != 1 || got[0] != want.lease {
 			t.Errorf("%s: the role names leases %v, want %s", folder, got, want.lease)
 		}
+	}
+}
+
+// TestPatchOfPolicy has the patch that docs/operations.md shows name the drivers whose devices are for one scheduler.
+func TestPatchOfPolicy(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "```yaml\npatches:\n")
+	patch, _, ends := strings.Cut(after, "```")
+	if !found || !ends {
+		t.Fatal("docs/operations.md has no patch")
+	}
+	folder := t.TempDir()
+	here, err := filepath.Abs("../second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := filepath.Rel(folder, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + base + "]\npatches:\n" + patch
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want, got := rendered(t, "kustomize", "../second"), rendered(t, "kustomize", folder)
+	const policy = "ValidatingAdmissionPolicy dray-scheduler-devices"
+	want[policy]["spec"].(object)["variables"].([]any)[0].(object)["expression"] = `["gpu.example.com"]`
+	if w, g := encoded(t, want[policy]), encoded(t, got[policy]); w != g {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 }

@@ -14,10 +14,9 @@ nothing.
 {{- $object := fromYaml $text }}
 {{- $edited := dict "object" $object "root" $.root }}
 {{- include "dray.edit.metadata" $edited }}
-{{- if has $object.kind (list "Role" "Deployment" "NetworkPolicy" "PrometheusRule" "ServiceMonitor" "ValidatingAdmissionPolicyBinding") }}
+{{- if has $object.kind (list "Role" "Deployment" "NetworkPolicy" "PrometheusRule" "ServiceMonitor" "ValidatingAdmissionPolicy") }}
 {{- include (printf "dray.edit.%s" $object.kind) $edited }}
 {{- end }}
-{{- if eq $object.kind "ConfigMap" }}{{ include "dray.edit.devices" $edited }}{{ end }}
 ---
 {{ toYaml $object }}
 {{- end }}
@@ -99,16 +98,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := merge .object.metadata.labels .root.Values.serviceMonitor.labels -}}
 {{- end -}}
 
-{{- define "dray.edit.ValidatingAdmissionPolicyBinding" -}}
-{{- $_ := set .object.spec.paramRef "namespace" .root.Release.Namespace -}}
-{{- end -}}
-
-{{/* Whose devices, and who. */}}
-{{- define "dray.edit.devices" -}}
+{{/* Whose devices, and who. A JSON array of strings is a list of CEL, too. */}}
+{{- define "dray.edit.ValidatingAdmissionPolicy" -}}
 {{- $values := .root.Values.exclusiveDevices -}}
 {{- $own := printf "system:serviceaccount:%s:dray-scheduler" .root.Release.Namespace -}}
-{{- $_ := set .object.data "drivers" (printf "%s\n" (join "\n" $values.drivers)) -}}
-{{- $_ := set .object.data "users" (printf "%s\n" (join "\n" (prepend $values.users $own))) -}}
+{{- $lists := dict "drivers" $values.drivers "users" (prepend $values.users $own) -}}
+{{- range $variable := .object.spec.variables -}}
+{{- with get $lists $variable.name -}}
+{{- $_ := set $variable "expression" (toJson .) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The scheduler's configuration, as YAML. */}}
