@@ -124,6 +124,32 @@ func TestKubeletThatKnowsNoPods(t *testing.T) {
 	m.mustAdmit(rival)
 }
 
+// TestReboot has a device of the plugin stay with its pod over a reboot, with what a container gets, and claims stay away.
+func TestReboot(t *testing.T) {
+	m := newMachine(t)
+	pod := m.pod("plugged", func(pod *corev1.Pod) { withPlugin(&pod.Spec.Containers[0]) })
+	gets := func() []string {
+		t.Helper()
+		main := m.mustAdmit(pod).Containers["main"]
+		out := slices.Concat(main.Devices[resource], main.CDI, environment(t, m.cdi, main.CDI))
+		for name, value := range main.Environment {
+			out = append(out, name+"="+value)
+		}
+		slices.Sort(out)
+		return out
+	}
+	device, before := plugged(t, m.mustAdmit(pod), "main"), gets()
+	m.reboot()
+	m.awaitCapacity(4)
+	if after := gets(); !slices.Equal(before, after) || !slices.Contains(after, "GPU_"+device+"=given") {
+		t.Errorf("after the reboot, the container gets %q, before %q", after, before)
+	}
+	rival := m.podWithClaim("rival", m.claim("rival", device))
+	m.mustRefuse(rival, device, time.Second)
+	m.end(pod)
+	m.mustAdmit(rival)
+}
+
 // TestKilledAgent has the agent be killed right after it handed out a device of the plugin.
 func TestKilledAgent(t *testing.T) {
 	m := newMachine(t)
