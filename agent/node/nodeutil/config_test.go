@@ -24,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/node"
 	"github.com/dray-project/dray/agent/node/nodeutil"
 )
@@ -227,9 +228,10 @@ func TestReadyNode(t *testing.T) {
 	if stored.Status.Phase != corev1.NodeRunning {
 		t.Errorf("phase %s", stored.Status.Phase)
 	}
-	if _, err := client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), "n", metav1.GetOptions{}); err != nil {
-		t.Errorf("lease: %v", err)
-	}
+	fakecluster.Eventually(t, "the node has a lease", func() bool {
+		_, err := client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), "n", metav1.GetOptions{})
+		return err == nil
+	})
 	listed := false
 	for _, action := range client.Actions() {
 		if list, isList := action.(clienttesting.ListAction); isList && action.GetResource().Resource == "pods" {
