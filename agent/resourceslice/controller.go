@@ -61,7 +61,7 @@ type poolState struct {
 	tried       *desiredPool // desired pool of the last attempt
 	notBefore   time.Time    // earliest time of the next attempt
 	failures    int          // attempts in a row that failed because of the API server's state
-	checkAfter  time.Time    // when created slices must have been seen in the watch
+	checkAfter  time.Time    // when written slices must have been seen in the watch
 	deletedKeys map[string]bool
 }
 

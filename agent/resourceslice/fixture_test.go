@@ -97,7 +97,11 @@ func (s *server) subject(action clienttesting.Action) (*resourceapi.ResourceSlic
 	}
 	updated, isUpdate := action.(clienttesting.UpdateActionImpl)
 	if isUpdate {
-		name = updated.GetObject().(*resourceapi.ResourceSlice).Name
+		slice, ok := updated.GetObject().(*resourceapi.ResourceSlice)
+		if !ok { // client-go tries older versions of the API where it finds nothing
+			return nil, apierrors.NewNotFound(sliceResource, "")
+		}
+		name = slice.Name
 	}
 	object, err := s.Tracker().Get(action.GetResource(), "", name)
 	if err != nil {

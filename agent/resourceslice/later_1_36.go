@@ -38,8 +38,8 @@ func writeLaterFields(*resourceapi.ResourceSliceSpec, *Slice) {}
 func withoutPartitions(*Slice) {}
 
 // mutations has the stored slices, including responses to writes that the watch has not delivered
-// yet. As in upstream's controller of 1.36, it caches a hundred responses. The response to a create
-// stays for its whole TTL, even if the slice is deleted.
+// yet. As in upstream's controller of 1.36, it caches a hundred responses. The response to a write
+// stays for its whole TTL, even if the slice is deleted. checkLater looks again after that.
 type mutations struct{ cache.MutationCache }
 
 func newMutations(logger klog.Logger, stored cache.Indexer, ttl time.Duration) mutations {

@@ -195,3 +195,33 @@ func TestCreatedUnseen(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdatedUnseen: the same for a slice that was deleted after it was updated. With the libraries of
+// Kubernetes 1.36, it is so where the watch does deliver the deletion, too.
+func TestUpdatedUnseen(t *testing.T) {
+	s := newServer()
+	synctest.Test(t, func(t *testing.T) {
+		first, err := StartController(t.Context(), Options{DriverName: driver, KubeClient: s, Resources: pool(devices("a"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after(time.Second)
+		first.Stop()
+		s.blindWatch()
+		log := &errorLog{}
+		c, err := StartController(t.Context(), Options{DriverName: driver, KubeClient: s, Resources: pool(devices("b")), ErrorHandler: log.handle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Stop()
+		after(time.Second)
+		if got := s.attempts(); !slices.Equal(got, []string{"create 00000", "update 00000"}) {
+			t.Errorf("writes %q", got)
+		}
+		deleteFirst(t, s)
+		after(DefaultMutationCacheTTL + time.Second)
+		if got, want := s.published(t), []string{node + "/1: 00000=b"}; !slices.Equal(got, want) {
+			t.Errorf("published %q after the answer expired, want %q", got, want)
+		}
+	})
+}

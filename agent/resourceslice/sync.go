@@ -69,8 +69,9 @@ func (s *poolState) withoutDeleted(stored []*resourceapi.ResourceSlice) []*resou
 // instance returns a key that distinguishes objects of the same name.
 func instance(slice *resourceapi.ResourceSlice) string { return slice.Name + "/" + string(slice.UID) }
 
-// checkLater queues the pool again for when the cached responses to creates expire. If a slice was
-// deleted before the watch delivered it, no event says so.
+// checkLater queues the pool again for when the cached responses to writes expire. If a slice was
+// deleted before the watch delivered its creation, no event says so. With the libraries of Kubernetes
+// 1.36, a deletion that the watch delivers leaves the response in the cache.
 func (c *Controller) checkLater(name string, state *poolState, started time.Time) {
 	switch {
 	case state.checkAfter.IsZero():
@@ -178,7 +179,6 @@ func (w *writer) create(ctx context.Context, i int, generation int64) error {
 	w.creates.Add(1)
 	w.state.contest.wrote(answer.ManagedFields)
 	w.written(ctx, i, slice, answer, "create of ResourceSlice")
-	w.state.checkAfter = time.Now().Add(*w.options.MutationCacheTTL)
 	return nil
 }
 
@@ -211,6 +211,7 @@ func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
 func (w *writer) written(ctx context.Context, i int, sent, answer *resourceapi.ResourceSlice, msg string) {
 	w.state.wrote++
 	w.stored.Mutation(answer)
+	w.state.checkAfter = time.Now().Add(*w.options.MutationCacheTTL)
 	desired := w.desired.slices[i]
 	desired.verified = answer
 	if sameStored(sliceOf(&sent.Spec), sliceOf(&answer.Spec)) {
