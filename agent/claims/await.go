@@ -27,9 +27,16 @@ func (p *Preparer) Await(ctx context.Context, pod *v1.Pod) error {
 
 // AwaitAgain has the claims prepared again that an earlier process prepared for a pod. Kubelet does so
 // after its start, since drivers may have lost with a reboot what they made. It tries again as Await
-// does. It does nothing once the pod is released, so that calls of Release may overlap with it.
+// does. It does nothing once the pod is released, so that calls of Release may overlap with it. The pod
+// gets an Event if a driver fails, and none while a driver is not registered: it may start later.
 func (p *Preparer) AwaitAgain(ctx context.Context, pod *v1.Pod) error {
-	return p.repeat(ctx, func() error { return p.recorded(ctx, pod, p.prepareAgain(ctx, pod.UID)) })
+	return p.repeat(ctx, func() error {
+		err := p.prepareAgain(ctx, pod.UID)
+		if errors.Is(err, errNotRegistered) {
+			return err
+		}
+		return p.recorded(ctx, pod, err)
+	})
 }
 
 // AwaitRelease releases the claims of a pod. It returns when they are unprepared, except those that

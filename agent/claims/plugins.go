@@ -204,8 +204,10 @@ func (p *plugins) client(driver string) (dra.DRAPluginClient, error) {
 			return dra.NewDRAPluginClient(known.conn), nil
 		}
 	}
-	return nil, fmt.Errorf("not registered: there is no socket of it in %s", p.folder)
+	return nil, fmt.Errorf("%w: there is no socket of it in %s", errNotRegistered, p.folder)
 }
+
+var errNotRegistered = errors.New("not registered")
 
 // register asks the program at a socket what it is, and tells it whether it was accepted. It
 // returns nil if the program is no DRA driver.
