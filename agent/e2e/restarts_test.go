@@ -17,19 +17,23 @@ import (
 )
 
 var _ = Describe("A node that is started again", func() {
-	It("runs its pods, whose claims stay prepared", func(ctx SpecContext) {
+	It("has the claims of its pods prepared again, once each, and runs them", func(ctx SpecContext) {
 		m := newMachine(ctx, 2).run(ctx)
 		here.addTemplate(ctx)
 		here.addPod(ctx, "a", withTemplate)
 		here.addPod(ctx, "b", withTemplate)
 		here.expectPhase(ctx, corev1.PodRunning, "a", "b")
-		m.drivers[m.driver].Taken()
+		var again []string
+		for _, uid := range uids(here.claimOf(ctx, "a"), here.claimOf(ctx, "b")) {
+			again = append(again, "prepare "+uid)
+		}
+		Expect(m.drivers[m.driver].Taken()).To(ConsistOf(again))
 		for range 3 {
 			Expect(m.stop()).To(Succeed())
 			m.run(ctx)
 			Eventually(m.runner.creations).Should(ConsistOf("a", "b"))
+			Expect(m.drivers[m.driver].Taken()).To(ConsistOf(again))
 		}
-		Expect(m.drivers[m.driver].Taken()).To(BeEmpty())
 	})
 
 	It("does not run again what must not be restarted", func(ctx SpecContext) {
