@@ -27,8 +27,8 @@ func (p *Preparer) Await(ctx context.Context, pod *v1.Pod) error {
 
 // AwaitAgain has the claims prepared again that an earlier process prepared for a pod. Kubelet does so
 // after its start, since drivers may have lost with a reboot what they made. It tries again as Await
-// does. It does nothing once the pod is released, so that calls of Release may overlap with it. The pod
-// gets an Event if a driver fails, and none while a driver is not registered: it may start later.
+// does. It does nothing once the pod is released, so that Prepare and Release of the pod may overlap with
+// it. The pod gets an Event if a driver fails, and none while a driver is not registered: it may start later.
 func (p *Preparer) AwaitAgain(ctx context.Context, pod *v1.Pod) error {
 	return p.repeat(ctx, func() error {
 		err := p.prepareAgain(ctx, pod.UID)

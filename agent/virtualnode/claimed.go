@@ -234,25 +234,6 @@ func (c *claimProvider) triggerSweep() {
 	}
 }
 
-// sweep releases the claims of pods that no longer run, until ctx ends. Such pods were deleted
-// while the node was down, never ran, or were lost by the provider. A driver that does not answer
-// blocks only the pods that use its devices.
-func (c *claimProvider) sweep(ctx context.Context) {
-	c.prepareAgain(ctx)
-	for ctx.Err() == nil {
-		for _, uid := range c.preparer.Pods() {
-			if !c.isActive(ctx, uid) {
-				c.background.Go(func() { c.sweepOne(ctx, uid) })
-			}
-		}
-		c.forgetDeleted()
-		select {
-		case <-ctx.Done():
-		case <-c.sweepNeeded:
-		}
-	}
-}
-
 // prepareAgain has drivers prepare the claims of pods again that were there before this process.
 func (c *claimProvider) prepareAgain(ctx context.Context) {
 	known := c.preparer.Pods()
@@ -264,6 +245,24 @@ func (c *claimProvider) prepareAgain(ctx context.Context) {
 	for _, pod := range pods {
 		if slices.Contains(known, pod.UID) && !hasEnded(pod) {
 			c.background.Go(func() { _ = c.preparer.AwaitAgain(ctx, pod) }) // it fails when the node ends
+		}
+	}
+}
+
+// sweep releases the claims of pods that no longer run, until ctx ends. Such pods were deleted
+// while the node was down, never ran, or were lost by the provider. A driver that does not answer
+// blocks only the pods that use its devices.
+func (c *claimProvider) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, uid := range c.preparer.Pods() {
+			if !c.isActive(ctx, uid) {
+				c.background.Go(func() { c.sweepOne(ctx, uid) })
+			}
+		}
+		c.forgetDeleted()
+		select {
+		case <-ctx.Done():
+		case <-c.sweepNeeded:
 		}
 	}
 }

@@ -188,6 +188,7 @@ func (n *Node) run(parent context.Context) error {
 	})
 	group.Go(func() error {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			claimed.prepareAgain(ctx)
 			claimed.sweep(ctx)
 		}
 		return nil
