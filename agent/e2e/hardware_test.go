@@ -24,7 +24,8 @@ import (
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
 )
 
-// kindsOfNodes has NAME and DRIVER in the place of the arena's. What happens leaves time for pods to begin.
+// kindsOfNodes has NAME and DRIVER in the place of the arena's. What happens leaves time for pods to begin, and stays long enough
+// to be seen on a busy machine.
 const kindsOfNodes = `
 nodes:
 - name: NAME-gpu-{index}
@@ -43,8 +44,8 @@ nodes:
   - {at: 20s, node: NAME-gpu-0, device: gpu-0, fail: {reason: Broken, message: by a script, evict: true}}
   - {at: 20s, node: NAME-gpu-0, device: gpu-1, fail: {reason: "ECC error: 2 bits"}}
   - {at: 20s, node: NAME-gpu-1, notReady: {reason: Unplugged}}
-  - {at: 25s, node: NAME-gpu-0, device: gpu-1, recover: true}
-  - {at: 25s, node: NAME-gpu-1, ready: true}
+  - {at: 40s, node: NAME-gpu-0, device: gpu-1, recover: true}
+  - {at: 40s, node: NAME-gpu-1, ready: true}
 - name: NAME-cpu
 `
 

@@ -4,12 +4,14 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -114,9 +116,19 @@ var _ = Describe("A node that runs processes", Serial, func() {
 		Expect(err).To(MatchError(ContainSubstring("previous terminated container")))
 
 		By("a log that is followed")
-		here.addPod(ctx, "talker", restricted, tolerated(`for i in 1 2 3 4; do echo line $i; sleep 0.3; done`))
+		folder, err := os.MkdirTemp("", "talker")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(os.RemoveAll, folder)
+		Expect(os.Chmod(folder, 0o755)).To(Succeed()) //nolint:gosec // pods are nobody
+		here.addPod(ctx, "talker", restricted, tolerated(fmt.Sprintf(`echo line 1; until test -e %s/go-on; do sleep 0.1; done; echo line 2; sleep 0.3; echo line 3`, folder)))
 		here.expectPhase(ctx, corev1.PodRunning, "talker")
-		Expect(here.log(ctx, "talker", &corev1.PodLogOptions{Follow: true})).To(Equal("line 1\nline 2\nline 3\nline 4\n"))
+		stream, err := client.CoreV1().Pods(here.namespace).GetLogs("talker", &corev1.PodLogOptions{Follow: true}).Stream(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		followed := bufio.NewReader(stream)
+		Expect(followed.ReadString('\n')).To(Equal("line 1\n"))
+		Expect(os.WriteFile(filepath.Join(folder, "go-on"), nil, 0o600)).To(Succeed())
+		Expect(io.ReadAll(followed)).To(BeEquivalentTo("line 2\nline 3\n"))
+		Expect(stream.Close()).To(Succeed())
 
 		By("what the node does not do")
 		here.addPod(ctx, "hooked", restricted, tolerated("sleep 600"), func(pod *corev1.Pod) {
@@ -168,7 +180,7 @@ var _ = Describe("A node that runs processes", Serial, func() {
 	It("runs init containers and probes, and limits what it can", func(ctx SpecContext) {
 		s := newSite(ctx)
 		exec := func(command string) *corev1.Probe {
-			return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", command}}}, PeriodSeconds: 1, FailureThreshold: 1}
+			return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", command}}}, PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 60}
 		}
 
 		By("a pod that is ready when its probe says so, and starts again when another one does")
@@ -179,11 +191,11 @@ var _ = Describe("A node that runs processes", Serial, func() {
 			pod.Spec.Volumes = []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 			pod.Spec.InitContainers = []corev1.Container{*pod.Spec.Containers[0].DeepCopy()}
 			first, main := &pod.Spec.InitContainers[0], &pod.Spec.Containers[0]
-			first.Name, first.Command, first.VolumeMounts = "first", []string{"touch", "/srv/ready", "/srv/alive"}, mounts
+			first.Name, first.Command, first.VolumeMounts = "first", []string{"touch", "/srv/ready"}, mounts
 			first.Resources = corev1.ResourceRequirements{}
-			main.ReadinessProbe, main.LivenessProbe, main.VolumeMounts = exec("test -e /srv/ready"), exec("rm /srv/alive 2>/dev/null || test -e /srv/again"), mounts
-			main.LivenessProbe.InitialDelaySeconds = 2 // time for the container to write what the probe looks for
-			main.Command = []string{"/bin/sh", "-c", "test -e /srv/seen && touch /srv/again; touch /srv/seen; exec sleep 600"}
+			// However slow the machine is, the probe fails once: when it finds what the container wrote the first time that it ran.
+			main.ReadinessProbe, main.LivenessProbe, main.VolumeMounts = exec("test -e /srv/ready"), exec("! mv /srv/first /srv/failed 2>/dev/null"), mounts
+			main.Command = []string{"/bin/sh", "-c", "test -e /srv/failed || touch /srv/first; exec sleep 600"}
 		})
 		Eventually(ctx, here.pod).WithArguments("probed").Should(And(
 			HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue)))),

@@ -6,7 +6,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
@@ -62,7 +61,7 @@ func newArena(ctx context.Context) *arena {
 // awaitAdmission waits until pods of a PriorityClass can be created.
 func (a *arena) awaitAdmission(ctx context.Context, class string) {
 	GinkgoHelper()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	Expect(admission.Await(ctx, client, a.namespace, class)).To(Succeed())
 }
