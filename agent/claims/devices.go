@@ -51,7 +51,7 @@ func (p *Preparer) claimsOf(pod *v1.Pod) map[string]*claimRecord {
 type use struct {
 	claim    string          // name of the claim
 	request  string          // name of the request; empty: all requests
-	resource v1.ResourceName // name of the resource in the pod's status
+	resource v1.ResourceName // name of the resource in the pod's status; empty: it has none there
 }
 
 // usesOf returns the claims that a container uses, including the one that Kubernetes generated for
@@ -74,7 +74,7 @@ func usesOf(pod *v1.Pod, container *v1.Container) ([]use, error) {
 	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
 		for _, mapping := range extended.RequestMappings {
 			if mapping.ContainerName == container.Name {
-				out = append(out, use{extended.ResourceClaimName, mapping.RequestName, resourceName(extended.ResourceClaimName, mapping.RequestName)})
+				out = append(out, use{claim: extended.ResourceClaimName, request: mapping.RequestName})
 			}
 		}
 	}

@@ -38,7 +38,8 @@
 //	wanted     which claims a pod needs, and whether it may use them
 //	records    the state of claims, its checkpoint, and locks of claims
 //	calls      the calls of drivers
-//	plugins    the registration folder
+//	plugins    the registration folder, and which drivers can be reached
+//	slices     deleting the ResourceSlices of those that cannot
 //	devices    which container gets which CDI devices
 //	health     the health of these devices, as drivers report it
 package claims

@@ -16,10 +16,12 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	drahealthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
@@ -37,8 +39,11 @@ type plugins struct {
 	health     *healths
 
 	mutex   sync.Mutex
-	known   []*plugin     // in the order of registration, the latest one last
-	changed chan struct{} // closed when a plugin is added
+	known   []*plugin            // in the order of registration, the latest one last
+	count   int                  // of registrations
+	changed chan struct{}        // closed when a plugin is added
+	absent  map[string]time.Time // since when drivers cannot be reached that have been registered
+	lost    chan struct{}        // gets a value when there is another one
 }
 
 // plugin is one process of a driver.
@@ -46,8 +51,11 @@ type plugin struct {
 	driver string
 	socket string // in the registration folder
 	conn   *grpc.ClientConn
-	// speaks tells whether the driver reports health. unfollow stops receiving the reports.
-	speaks   bool
+	// connected tells whether the process can be reached.
+	connected bool
+	// health is the service with which the driver reports health, empty if it reports none.
+	health string
+	// unfollow ends what is done in the background for the process.
 	unfollow context.CancelFunc
 }
 
@@ -61,7 +69,7 @@ func watchPlugins(ctx context.Context, folder string) (*plugins, error) {
 		return nil, errors.Join(fmt.Errorf("watch for drivers: %w", err), watcher.Close())
 	}
 	p := &plugins{
-		folder: folder, health: newHealths(), changed: make(chan struct{}),
+		folder: folder, health: newHealths(), changed: make(chan struct{}), absent: make(map[string]time.Time), lost: make(chan struct{}, 1),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	p.ctx, p.cancel = context.WithCancel(ctx)
@@ -163,10 +171,12 @@ func (p *plugins) update(ctx context.Context, socket string) error {
 func (p *plugins) replace(socket string, found *plugin) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	var replaced []string
 	p.known = slices.DeleteFunc(p.known, func(known *plugin) bool {
 		if known.socket != socket {
 			return false
 		}
+		replaced = append(replaced, known.driver)
 		if found != nil && known.conn.Target() == found.conn.Target() {
 			known.conn, found.conn = found.conn, known.conn
 			found.conn.ResetConnectBackoff()
@@ -178,12 +188,41 @@ func (p *plugins) replace(socket string, found *plugin) {
 	if found != nil {
 		var ctx context.Context
 		ctx, found.unfollow = context.WithCancel(p.ctx)
-		if found.speaks {
-			p.background.Go(func() { p.health.follow(ctx, found.driver, found.conn) })
+		p.count++
+		if process, from := p.count, *found; from.health != "" {
+			p.background.Go(func() { p.health.follow(ctx, process, from) })
 		}
+		conn := found.conn
+		p.background.Go(func() { p.watchConnection(ctx, found, conn) })
+		found.connected = true // it has just answered
 		p.known = append(p.known, found)
 		close(p.changed)
 		p.changed = make(chan struct{})
+		p.noteAbsence(found.driver)
+	}
+	for _, driver := range replaced {
+		p.noteAbsence(driver)
+	}
+}
+
+// watchConnection keeps the connection to a process open, and records whether it is, until ctx
+// ends. A process that was killed leaves its socket.
+func (p *plugins) watchConnection(ctx context.Context, to *plugin, conn *grpc.ClientConn) {
+	for {
+		state := conn.GetState()
+		if state == connectivity.Idle {
+			conn.Connect()
+		}
+		p.mutex.Lock()
+		// While it connects, it is not known to be lost.
+		if connected := state == connectivity.Ready || state != connectivity.TransientFailure && to.connected; connected != to.connected {
+			to.connected = connected
+			p.noteAbsence(to.driver)
+		}
+		p.mutex.Unlock()
+		if !conn.WaitForStateChange(ctx, state) {
+			return
+		}
 	}
 }
 
@@ -195,14 +234,18 @@ func (p *plugins) registered() <-chan struct{} {
 }
 
 // client returns a client for the process of a driver that registered last. During a rolling
-// update, the old and the new process are both registered.
+// update, the old and the new process are both registered. One that can be reached is preferred.
 func (p *plugins) client(driver string) (dra.DRAPluginClient, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	var found *plugin
 	for _, known := range slices.Backward(p.known) {
-		if known.driver == driver {
-			return dra.NewDRAPluginClient(known.conn), nil
+		if known.driver == driver && (found == nil || known.connected && !found.connected) {
+			found = known
 		}
+	}
+	if found != nil {
+		return dra.NewDRAPluginClient(found.conn), nil
 	}
 	return nil, fmt.Errorf("%w: there is no socket of it in %s", errNotRegistered, p.folder)
 }
@@ -252,8 +295,14 @@ func accept(socket string, answer *registration.PluginInfo) (*plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DRA driver %s: %w", answer.GetName(), err)
 	}
-	speaks := slices.Contains(answer.GetSupportedVersions(), drahealth.DRAResourceHealthService)
-	return &plugin{driver: answer.GetName(), socket: socket, conn: conn, speaks: speaks}, nil
+	found := &plugin{driver: answer.GetName(), socket: socket, conn: conn}
+	// Drivers with the libraries of Kubernetes 1.36 have the older service only.
+	for _, service := range []string{drahealth.DRAResourceHealthService, drahealthv1alpha1.DRAResourceHealthService} {
+		if found.health == "" && slices.Contains(answer.GetSupportedVersions(), service) {
+			found.health = service
+		}
+	}
+	return found, nil
 }
 
 // dial returns a connection that is made at the first call.

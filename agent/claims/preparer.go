@@ -26,10 +26,14 @@ import (
 // ReasonFailed is the reason of Events about claims that a driver did not prepare. It is kubelet's.
 const ReasonFailed = "FailedPrepareDynamicResources"
 
-// Options configure Start. All are required.
+// Options configure Start. All are required unless they say otherwise.
 type Options struct {
-	// KubeClient needs permission to get ResourceClaims.
+	// KubeClient needs permission to get ResourceClaims, and with NodeName to list and delete
+	// ResourceSlices.
 	KubeClient kubernetes.Interface
+	// NodeName is the node whose ResourceSlices are deleted when their driver cannot be reached for 30
+	// seconds, as kubelet does. If it is empty, none are deleted.
+	NodeName string
 	// RegistrationDir is the folder where drivers make their registration sockets. Kubelet's is
 	// /var/lib/kubelet/plugins_registry. It is created if it does not exist.
 	RegistrationDir string
@@ -84,6 +88,9 @@ func start(ctx context.Context, options Options) (*Preparer, error) {
 		return nil, err
 	}
 	p.background.Go(func() { p.unprepareLeftovers(ctx) })
+	if options.NodeName != "" {
+		p.background.Go(func() { p.deleteStaleSlices(ctx, options.NodeName) })
+	}
 	return p, nil
 }
 

@@ -5,6 +5,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
@@ -13,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	"k8s.io/utils/ptr"
 
@@ -24,7 +28,7 @@ var _ = Describe("A pod with claims", func() {
 	It("runs with its devices, and frees them when it ends", func(ctx SpecContext) {
 		m := newMachine(ctx, 1).run(ctx)
 		claim := here.addClaim(ctx, "one")
-		pod := here.addPod(ctx, "pod", withClaim("one"), withoutRestart, withAnnotation(simulated.AnnotationRunFor, "1s"))
+		pod := here.addPod(ctx, "pod", withClaim("one"), withoutRestart, withAnnotation(simulated.AnnotationRunFor, "5s"))
 		here.expectPhase(ctx, corev1.PodRunning, "pod")
 		Expect(m.prepared()).To(Equal(uids(claim)))
 		Expect(m.runner.has(pod.UID)).To(ContainElement(HavePrefix(m.driver + "/claim=" + string(claim.UID))))
@@ -84,6 +88,7 @@ var _ = Describe("A pod with claims", func() {
 		})
 		here.expectPhase(ctx, corev1.PodRunning, "pod")
 		Expect(m.runner.has(pod.UID)).NotTo(BeEmpty())
+		Expect(here.health(ctx, "pod")).To(BeEmpty(), "API servers of Kubernetes 1.36 refuse the health of these")
 		here.remove(ctx, "pod", 30)
 		here.expectGone(ctx, "pod")
 		Expect(m.prepared()).To(BeEmpty())
@@ -167,6 +172,25 @@ var _ = Describe("A pod with claims", func() {
 		}).Should(BeEquivalentTo(pods))
 	})
 })
+
+// health says how the devices of a pod's container are, by its status: "name health message".
+func (a *arena) health(ctx context.Context, name string) ([]string, error) {
+	pod, err := a.pod(ctx, name)
+	if err != nil || len(pod.Status.ContainerStatuses) == 0 {
+		return nil, err
+	}
+	var all []string
+	for _, status := range pod.Status.ContainerStatuses[0].AllocatedResourcesStatus {
+		for _, device := range status.Resources {
+			line := fmt.Sprintf("%s %s", device.ResourceID, device.Health)
+			if device.Message != nil {
+				line += " " + *device.Message
+			}
+			all = append(all, line)
+		}
+	}
+	return all, nil
+}
 
 var _ = Describe("A pod that is deleted", func() {
 	It("by force ends on its node, too, and its device is free for the next", func(ctx SpecContext) {
@@ -320,32 +344,54 @@ var _ = Describe("A driver", func() {
 		Expect(m.prepared()).To(BeEmpty())
 	})
 
+	It("that is killed for good has its devices withdrawn, and offers them again when it is back", func(ctx SpecContext) {
+		m := newMachine(ctx, 1).run(ctx)
+		slices := func(ctx context.Context) (int, error) {
+			list, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+				FieldSelector: fields.Set{resourceapi.ResourceSliceSelectorNodeName: m.node, resourceapi.ResourceSliceSelectorDriver: m.driver}.String(),
+			})
+			return len(list.Items), err
+		}
+		Expect(slices(ctx)).To(Equal(1))
+		m.drivers[m.driver].Kill()
+		Eventually(ctx, slices).Should(BeZero(), "as kubelet does after 30 s")
+		Expect(os.Remove(m.drivers[m.driver].Endpoint)).To(Succeed())
+		Expect(m.drivers[m.driver].Listen()).To(Succeed())
+		m.addDevices(ctx, m.driver, 1)
+		here.addTemplate(ctx)
+		here.addPod(ctx, "pod", withTemplate)
+		here.expectPhase(ctx, corev1.PodRunning, "pod")
+	})
+
 	It("that says how its devices are is quoted in the status of the pod", func(ctx SpecContext) {
 		m := newMachine(ctx, 1).run(ctx)
 		driver := m.drivers[m.driver]
 		driver.Report(drahealth.HealthStatus_HEALTHY, drahealth.HealthStatus_HEALTHY)
 		here.addClaim(ctx, "one")
 		here.addPod(ctx, "pod", withClaim("one"))
-		health := func(ctx context.Context) ([]corev1.ResourceHealthStatus, error) {
-			pod, err := here.pod(ctx, "pod")
-			if err != nil || len(pod.Status.ContainerStatuses) == 0 {
-				return nil, err
-			}
-			var all []corev1.ResourceHealthStatus
-			for _, status := range pod.Status.ContainerStatuses[0].AllocatedResourcesStatus {
-				for _, device := range status.Resources {
-					all = append(all, device.Health)
-				}
-			}
-			return all, nil
+		health := func(first, second corev1.ResourceHealthStatus) []string {
+			uid := here.claim(ctx, "one").UID
+			return []string{fmt.Sprintf("%s/claim=%s-0 %s", m.driver, uid, first), fmt.Sprintf("%s/claim=%s-1 %s", m.driver, uid, second)}
 		}
-		Eventually(ctx, health).Should(Equal([]corev1.ResourceHealthStatus{"Healthy", "Healthy"}))
+		Eventually(ctx, here.health).WithArguments("pod").Should(Equal(health("Healthy", "Healthy")))
 		driver.Report(drahealth.HealthStatus_HEALTHY, drahealth.HealthStatus_UNHEALTHY)
-		Eventually(ctx, health).Should(Equal([]corev1.ResourceHealthStatus{"Healthy", "Unhealthy"}))
+		Eventually(ctx, here.health).WithArguments("pod").Should(Equal(health("Healthy", "Unhealthy")))
 		driver.Stop()
-		Eventually(ctx, health).Should(Equal([]corev1.ResourceHealthStatus{"Unknown", "Unknown"}))
+		Eventually(ctx, here.health).WithArguments("pod").Should(Equal(health("Unknown", "Unknown")))
 		Expect(driver.Listen()).To(Succeed())
-		Eventually(ctx, health).Should(Equal([]corev1.ResourceHealthStatus{"Healthy", "Unhealthy"}))
+		Eventually(ctx, here.health).WithArguments("pod").Should(Equal(health("Healthy", "Unhealthy")))
+	})
+
+	It("that gives its devices a CDI device in common does not have the API server refuse the status of the pod", func(ctx SpecContext) {
+		m := newMachine(ctx, 1).run(ctx)
+		driver := m.drivers[m.driver]
+		common := m.driver + "/gpu=common"
+		driver.Set(func() { driver.Common, driver.Message = common, strings.Repeat("hot ", 500) })
+		driver.Report(drahealth.HealthStatus_HEALTHY, drahealth.HealthStatus_UNHEALTHY)
+		here.addClaim(ctx, "one")
+		here.addPod(ctx, "pod", withClaim("one"))
+		here.expectPhase(ctx, corev1.PodRunning, "pod")
+		Eventually(ctx, here.health).WithArguments("pod").Should(ConsistOf(And(HavePrefix(common+" Unhealthy hot hot "), HaveSuffix("..."))))
 	})
 
 	It("that blocks while it prepares holds up one pod", func(ctx SpecContext) {

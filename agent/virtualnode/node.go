@@ -153,7 +153,7 @@ func (n *Node) run(parent context.Context) error {
 
 	group, ctx := errgroup.WithContext(parent)
 	preparer, err := claims.Start(ctx, claims.Options{
-		KubeClient: n.options.Client, Recorder: recorder,
+		KubeClient: n.options.Client, NodeName: n.options.Node.Name, Recorder: recorder,
 		RegistrationDir: RegistrationDir(n.options.Folder), Checkpoint: filepath.Join(n.options.Folder, "claims.json"),
 	})
 	if err != nil {

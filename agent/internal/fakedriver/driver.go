@@ -10,12 +10,14 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	drahealthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
@@ -41,12 +43,18 @@ type Driver struct {
 	Requests [2][]string
 	// Omit is the UID of a claim that responses leave out.
 	Omit string
+	// Common is a CDI device that all devices have first, unless it is empty.
+	Common string
 	// During is called while a call is served. call is, for instance, "prepare one two", with claim
 	// UIDs. at is "before" or "after" the call took effect.
 	During func(call, at string)
 	// Health is the health of the devices 0 and 1 of the pool p. It is sent at the start of a
 	// stream, and after each call of Report.
 	Health [2]drahealth.HealthStatus
+	// Message is sent with each health.
+	Message string
+	// NoHealth has calls for the health fail as those of drivers that report none.
+	NoHealth bool
 	// Told is the result of the registration.
 	Told *registration.RegistrationStatus
 
@@ -86,6 +94,7 @@ func (d *Driver) Listen() error {
 	registration.RegisterRegistrationServer(server, d)
 	dra.RegisterDRAPluginServer(server, d)
 	drahealth.RegisterDRAResourceHealthServer(server, d)
+	drahealthv1alpha1.RegisterDRAResourceHealthServer(server, drahealth.V1ServerWrapper{Server: d})
 	d.server, d.listener = server, listener
 	go func() { _ = server.Serve(listener) }()
 	return nil
@@ -95,6 +104,12 @@ func (d *Driver) Listen() error {
 func (d *Driver) Stop() {
 	d.server.Stop()
 	_ = d.listener.Close() // the server does not close it before it serves
+}
+
+// Kill stops the driver, and leaves its socket, as SIGKILL does.
+func (d *Driver) Kill() {
+	d.listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	d.Stop()
 }
 
 // GetInfo implements the registration API.
@@ -119,9 +134,13 @@ func (d *Driver) NodePrepareResources(_ context.Context, request *dra.NodePrepar
 	for uid, refused := range d.take("prepare", request.Claims, true) {
 		answer.Claims[uid] = &dra.NodePrepareResourceResponse{Error: refused}
 		if refused == "" {
-			answer.Claims[uid].Devices = []*dra.Device{
-				{RequestNames: d.Requests[0], PoolName: "p", DeviceName: "0", CdiDeviceIds: []string{d.name + "/claim=" + uid + "-0"}},
-				{RequestNames: d.Requests[1], PoolName: "p", DeviceName: "1", CdiDeviceIds: []string{d.name + "/claim=" + uid + "-1"}},
+			for i, requests := range d.Requests {
+				device := &dra.Device{RequestNames: requests, PoolName: "p", DeviceName: strconv.Itoa(i)}
+				if d.Common != "" {
+					device.CdiDeviceIds = append(device.CdiDeviceIds, d.Common)
+				}
+				device.CdiDeviceIds = append(device.CdiDeviceIds, d.name+"/claim="+uid+"-"+device.DeviceName)
+				answer.Claims[uid].Devices = append(answer.Claims[uid].Devices, device)
 			}
 		}
 	}
@@ -179,6 +198,11 @@ func (d *Driver) take(call string, claims []*dra.Claim, prepared bool) map[strin
 // Speaking makes a driver announce that it reports health. It is a change for Start.
 func Speaking(d *Driver) { d.Versions = append(d.Versions, drahealth.DRAResourceHealthService) }
 
+// SpeakingOlder is Speaking for the health service of Kubernetes 1.36.
+func SpeakingOlder(d *Driver) {
+	d.Versions = append(d.Versions, drahealthv1alpha1.DRAResourceHealthService)
+}
+
 // Report changes the health of the devices, and sends it.
 func (d *Driver) Report(devices ...drahealth.HealthStatus) {
 	d.mutex.Lock()
@@ -192,11 +216,14 @@ func (d *Driver) Report(devices ...drahealth.HealthStatus) {
 func (d *Driver) NodeWatchResources(_ *drahealth.NodeWatchResourcesRequest, stream drahealth.DRAResourceHealth_NodeWatchResourcesServer) error {
 	for {
 		d.mutex.Lock()
-		health, reported := d.Health, d.reported
+		health, message, none, reported := d.Health, d.Message, d.NoHealth, d.reported
 		d.mutex.Unlock()
+		if none {
+			return status.Error(codes.Unimplemented, "no health is reported")
+		}
 		answer := &drahealth.NodeWatchResourcesResponse{}
 		for i, name := range []string{"0", "1"} {
-			answer.Devices = append(answer.Devices, &drahealth.DeviceHealth{Device: &drahealth.DeviceIdentifier{PoolName: "p", DeviceName: name}, Health: health[i]})
+			answer.Devices = append(answer.Devices, &drahealth.DeviceHealth{Device: &drahealth.DeviceIdentifier{PoolName: "p", DeviceName: name}, Health: health[i], Message: message})
 		}
 		if err := stream.Send(answer); err != nil {
 			return err

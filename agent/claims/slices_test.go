@@ -1,0 +1,144 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	draclient "k8s.io/dynamic-resource-allocation/client"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/internal/fakecluster"
+)
+
+// sliceOf is a ResourceSlice of a driver, on a node if that is not empty.
+func sliceOf(driver, node string) *resourceapi.ResourceSlice {
+	out := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: driver + "-on-" + node, UID: types.UID(driver + node)}}
+	out.Spec.Driver = driver
+	if node != "" {
+		out.Spec.NodeName = ptr.To(node)
+	}
+	return out
+}
+
+// TestStaleSlices: the slices of a node are deleted when their driver was not reachable for 30 seconds, and no others.
+func TestStaleSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(
+			sliceOf("stays", "n"), sliceOf("leaves", "n"), sliceOf("never", "n"), sliceOf("never", "other"), sliceOf("never", ""))
+		failures := 0
+		client.PrependReactor("delete", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			failures++
+			return failures == 1, nil, apierrors.NewTooManyRequests("later", 1)
+		})
+		p := &plugins{absent: make(map[string]time.Time), lost: make(chan struct{}, 1)}
+		stays, leaves := &plugin{driver: "stays", connected: true}, &plugin{driver: "leaves", connected: true}
+		p.known = []*plugin{stays, leaves}
+		set := func(which *plugin, connected bool) {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			which.connected = connected
+			p.noteAbsence(which.driver)
+		}
+		preparer := &Preparer{client: draclient.New(client), plugins: p}
+		began := time.Now()
+		go preparer.deleteStaleSlices(t.Context(), "n")
+		expectAt := func(seconds int, want ...string) {
+			t.Helper()
+			time.Sleep(time.Until(began.Add(time.Duration(seconds) * time.Second)))
+			synctest.Wait()
+			list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, slice := range list.Items {
+				got = append(got, slice.Name)
+			}
+			slices.Sort(got)
+			same(t, fmt.Sprintf("after %d s", seconds), got, want...)
+		}
+		others := []string{"never-on-", "never-on-other"}
+		all := []string{"leaves-on-n", "never-on-", "never-on-n", "never-on-other", "stays-on-n"}
+		expectAt(29, all...)
+		expectAt(31, all...) // the API server refused
+		expectAt(39, all...)
+		expectAt(41, "leaves-on-n", "never-on-", "never-on-other", "stays-on-n")
+		set(leaves, false)
+		expectAt(60, "leaves-on-n", "never-on-", "never-on-other", "stays-on-n")
+		set(stays, false)
+		expectAt(70, "leaves-on-n", "never-on-", "never-on-other", "stays-on-n")
+		expectAt(72, "never-on-", "never-on-other", "stays-on-n")
+		set(stays, true)
+		expectAt(100, "never-on-", "never-on-other", "stays-on-n")
+		set(stays, false)
+		expectAt(129, "never-on-", "never-on-other", "stays-on-n")
+		expectAt(131, others...)
+
+		// A driver that publishes before it registers again is not looked at.
+		if _, err := client.ResourceV1().ResourceSlices().Create(t.Context(), sliceOf("never", "n"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		set(leaves, true)
+		set(leaves, false)
+		expectAt(200, append([]string{others[0], "never-on-n"}, others[1:]...)...)
+	})
+}
+
+// TestDriverKilledWithSocket: a process that was killed leaves its socket. It counts as absent, and an older process of the driver is called.
+func TestDriverKilledWithSocket(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus}, "a"))
+	p := n.preparer.plugins
+	states := func() (connected []bool, absent bool) {
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		for _, known := range p.known {
+			connected = append(connected, known.connected)
+		}
+		_, absent = p.absent[gpus]
+		return connected, absent
+	}
+	expect := func(absent bool, connected ...bool) {
+		t.Helper()
+		fakecluster.Eventually(t, fmt.Sprint(connected, absent), func() bool {
+			gotConnected, gotAbsent := states()
+			return slices.Equal(gotConnected, connected) && gotAbsent == absent
+		})
+	}
+	first := n.driver(t, gpus)
+	expect(false, true)
+	sub := filepath.Join(n.folder, "s")
+	if err := os.Mkdir(sub, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	second := startDriver(t, sub, gpus)
+	if err := os.Link(second.Endpoint, filepath.Join(n.registry(), "second.sock")); err != nil {
+		t.Fatal(err)
+	}
+	expect(false, true, true)
+	second.Kill()
+	expect(false, true, false)
+	n.prepare(t, pod("a", "one"))
+	same(t, "calls of the process that is left", first.Taken(), "prepare one")
+	first.Kill()
+	expect(true, false, false)
+	if err := os.Remove(first.Endpoint); err != nil {
+		t.Fatal(err)
+	}
+	listen(t, first)
+	expect(false, false, true) // registered again, and so the last
+}
