@@ -28,7 +28,8 @@
 // existing pod. It must call Release when all containers of the pod have ended. Calls for one
 // pod must not overlap. A pod that was released cannot be prepared again.
 //
-// Drivers are found as kubelet finds them: by their sockets in the registration folder.
+// Drivers are found as kubelet finds them: by their sockets in the registration folder, and in
+// folders below it. Names that begin with a dot do not count.
 // They must serve version v1 of the DRA API.
 //
 // # Where things are

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,31 +94,54 @@ func (p *plugins) stop() {
 func (p *plugins) watch(ctx context.Context, watcher *fsnotify.Watcher) {
 	defer p.queue.ShutDown()
 	defer func() { _ = watcher.Close() }()
-	p.list(ctx)
+	p.find(ctx, watcher, p.folder)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case event := <-watcher.Events:
-			if event.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
+			switch {
+			case isHidden(event.Name):
+			case event.Has(fsnotify.Create):
+				p.find(ctx, watcher, event.Name)
+			case event.Has(fsnotify.Remove | fsnotify.Rename):
 				p.queue.Add(event.Name)
 			}
 		case err := <-watcher.Errors:
 			klog.FromContext(ctx).Error(err, "Events of the registration folder were lost", "folder", p.folder)
-			p.list(ctx)
+			p.find(ctx, watcher, p.folder)
+			p.checkAll()
 		}
 	}
 }
 
-// list queues the sockets in the folder, and the known ones.
-func (p *plugins) list(ctx context.Context) {
-	entries, err := os.ReadDir(p.folder)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "The registration folder cannot be read", "folder", p.folder)
-	}
-	for _, entry := range entries {
-		p.queue.Add(filepath.Join(p.folder, entry.Name()))
-	}
+// find queues what is at a path and below it, and watches the folders there. As for kubelet, names
+// that begin with a dot do not count.
+func (p *plugins) find(ctx context.Context, watcher *fsnotify.Watcher, path string) {
+	_ = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "A folder of drivers' sockets cannot be read", "path", path)
+		case path == p.folder: // it is watched already
+		case isHidden(path) && entry.IsDir():
+			return fs.SkipDir
+		case isHidden(path):
+		case entry.IsDir():
+			if err := watcher.Add(path); err != nil {
+				klog.FromContext(ctx).Error(err, "A folder of drivers' sockets cannot be watched", "path", path)
+			}
+		default:
+			p.queue.Add(path)
+		}
+		return nil
+	})
+}
+
+func isHidden(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
+
+// checkAll queues the known sockets, of which some may be gone.
+func (p *plugins) checkAll() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for _, known := range p.known {

@@ -62,6 +62,34 @@ func TestRegistration(t *testing.T) {
 	same(t, "calls of the first process", first.Taken(), "prepare one", "prepare three")
 }
 
+// TestRegistrationBelow: sockets may be in folders below the registration folder. Names that begin with a dot do not count.
+func TestRegistrationBelow(t *testing.T) {
+	n := newNode(t)
+	in := func(name string) string {
+		folder := filepath.Join(n.registry(), filepath.FromSlash(name))
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	startDriver(t, in(".h"), "hidden.example.com")
+	startDriver(t, n.registry(), ".hidden")
+	later := startDriver(t, in("a/b"), gpus)
+	n.registered(t, gpus)
+	n.preparer.Stop()
+	startDriver(t, in("c"), nics)
+	n.start(t)
+	n.registered(t, gpus)
+	n.registered(t, nics)
+	later.Stop()
+	fakecluster.Eventually(t, "the end of a driver", func() bool { _, err := n.preparer.plugins.client(gpus); return err != nil })
+	for _, hidden := range []string{"hidden.example.com", ".hidden"} {
+		if _, err := n.preparer.plugins.client(hidden); err == nil {
+			t.Errorf("%s is registered", hidden)
+		}
+	}
+}
+
 // TestDriverRegistersAgain while it prepares a claim: the call goes on.
 func TestDriverRegistersAgain(t *testing.T) {
 	n := newNode(t, claim("one", []string{gpus}, "a"))
