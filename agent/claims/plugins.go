@@ -4,6 +4,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,13 +310,13 @@ func register(ctx context.Context, socket string) (*plugin, error) {
 }
 
 func accept(socket string, answer *registration.PluginInfo) (*plugin, error) {
-	if answer.GetName() == "" || answer.GetEndpoint() == "" {
-		return nil, errors.New("DRA driver without name or endpoint")
+	if answer.GetName() == "" {
+		return nil, errors.New("DRA driver without a name")
 	}
 	if !slices.Contains(answer.GetSupportedVersions(), dra.DRAPluginService) {
 		return nil, fmt.Errorf("DRA driver %s supports %q, but not %s", answer.GetName(), answer.GetSupportedVersions(), dra.DRAPluginService)
 	}
-	conn, err := dial(answer.GetEndpoint())
+	conn, err := dial(cmp.Or(answer.GetEndpoint(), socket)) // the endpoint is optional
 	if err != nil {
 		return nil, fmt.Errorf("DRA driver %s: %w", answer.GetName(), err)
 	}

@@ -62,6 +62,22 @@ func TestRegistration(t *testing.T) {
 	same(t, "calls of the first process", first.Taken(), "prepare one", "prepare three")
 }
 
+// TestEndpoint: a driver need not say at which socket it is called. Then it is that of the registration. It has to say its name.
+func TestEndpoint(t *testing.T) {
+	for _, test := range []struct{ endpoint, want string }{{"", "unix:/r/reg.sock"}, {"/p/dra.sock", "unix:/p/dra.sock"}} {
+		found, err := accept("/r/reg.sock", &registration.PluginInfo{Name: gpus, Endpoint: test.endpoint, SupportedVersions: []string{"v1.DRAPlugin"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := found.conn.Target(); got != test.want {
+			t.Errorf("endpoint %q: %s, want %s", test.endpoint, got, test.want)
+		}
+		_ = found.conn.Close()
+	}
+	_, err := accept("/r/reg.sock", &registration.PluginInfo{SupportedVersions: []string{"v1.DRAPlugin"}})
+	contains(t, err, "DRA driver without a name")
+}
+
 // TestRegistrationBelow: sockets may be in folders below the registration folder. Names that begin with a dot do not count.
 func TestRegistrationBelow(t *testing.T) {
 	n := newNode(t)
