@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 )
 
@@ -128,6 +129,20 @@ func (f *Files) keyOf(name string) (string, bool) {
 // that two owners never share a file.
 func escape(part string) string {
 	return strings.ReplaceAll(url.PathEscape(part), "_", "%5F")
+}
+
+// Kind returns the kind of the CDI devices of a driver, vendor and class. CDI wants both to begin with
+// a letter. A driver, or a type of devices, whose name begins with a digit gets a prefix, with a
+// character that no driver has in its name.
+func Kind(driver, class string) string {
+	return named(driver, "dra_") + "/" + named(class, "type_")
+}
+
+func named(name, prefix string) string {
+	if parser.ValidateVendorName(name) != nil { // CDI has the same rule for classes
+		return prefix + name
+	}
+	return name
 }
 
 // QualifiedNames returns the names of spec's devices: vendor/class=name.

@@ -6,11 +6,13 @@ package devicetree
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/dray-project/dray/agent/cdi"
 	"github.com/dray-project/dray/agent/deviceplugin"
 	"github.com/dray-project/dray/agent/inventory"
 )
@@ -149,10 +151,10 @@ func cdiSpec(in *inventory.Inventory, device *inventory.Device) *cdispec.Spec {
 	}
 	name := device.ID.Device
 	if ambiguousNames(in, device.Driver)[name] {
-		name = device.Pool + ":" + name
+		name = strings.ReplaceAll(device.Pool, "/", "_") + ":" + name // no other pool has this name
 	}
 	return &cdispec.Spec{
-		Kind:    device.Driver + "/" + device.Type,
+		Kind:    cdi.Kind(device.Driver, device.Type),
 		Devices: []cdispec.Device{{Name: name, ContainerEdits: device.Edits}},
 	}
 }

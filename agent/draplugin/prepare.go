@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/dray-project/dray/agent/cdi"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -160,7 +161,7 @@ func (d *Driver) answer(claim types.UID, result resourceapi.DeviceRequestAllocat
 		PoolName:     result.Pool,
 		DeviceName:   result.Device,
 		ShareID:      result.ShareID,
-		CDIDeviceIDs: []string{d.options.DriverName + "/" + cdiClass + "=" + cdiName(claim, result)},
+		CDIDeviceIDs: []string{cdi.Kind(d.options.DriverName, cdiClass) + "=" + cdiName(claim, result)},
 	}
 }
 
@@ -176,7 +177,7 @@ func cdiName(claim types.UID, result resourceapi.DeviceRequestAllocationResult) 
 // spec returns the CDI spec for containers with the claim. A device that several requests of a
 // claim got is one CDI device.
 func (d *Driver) spec(in *inventory.Inventory, claim types.UID, results []resourceapi.DeviceRequestAllocationResult) (*cdispec.Spec, error) {
-	spec := &cdispec.Spec{Kind: d.options.DriverName + "/" + cdiClass}
+	spec := &cdispec.Spec{Kind: cdi.Kind(d.options.DriverName, cdiClass)}
 	seen := make(map[string]bool)
 	for _, result := range results {
 		device := in.Device(d.id(result))

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/agent/cdi"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -156,5 +158,28 @@ func TestConflictIsNotPreparedAgain(t *testing.T) {
 	}
 	if got := n.prepare(t, "one"); got.Error != "" {
 		t.Error(got.Error)
+	}
+}
+
+// TestDriverNamedByDigit: CDI wants the names of vendors to begin with a letter, and those of drivers may begin with a digit.
+func TestDriverNamedByDigit(t *testing.T) {
+	const name = "4g.example.com"
+	in := devices("gpu-0")
+	in.Devices[0].Driver = name
+	files, err := cdi.Open(t.TempDir(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Driver{options: Options{DriverName: name}, files: files}
+	results := []resourceapi.DeviceRequestAllocationResult{{Request: "a", Driver: name, Pool: in.Devices[0].Pool, Device: "gpu-0"}}
+	spec, err := d.spec(in, "one", results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Write("one", spec); err != nil {
+		t.Error(err)
+	}
+	if got, want := d.answer("one", results[0]).CDIDeviceIDs, cdi.QualifiedNames(spec); !slices.Equal(got, want) || want[0] != "dra_4g.example.com/claim=one-gpu-0" {
+		t.Errorf("kubelet gets %q, the file has %q", got, want)
 	}
 }
