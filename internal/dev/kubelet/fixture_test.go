@@ -160,6 +160,9 @@ func (m *machine) until(what string, ask func() bool) {
 		if time.Now().After(deadline) {
 			m.Fatalf("not within %v: %s", patience, what)
 		}
+		if m.agent == nil { // there is none
+			continue
+		}
 		if err := m.agent.Err(); err != nil {
 			m.Fatal(err)
 		}
@@ -377,12 +380,12 @@ func (m *machine) pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 // podWithClaim makes a pod that has a claim, which is reserved for it.
-func (m *machine) podWithClaim(name string, claim *resourceapi.ResourceClaim) *corev1.Pod {
+func (m *machine) podWithClaim(name string, claim *resourceapi.ResourceClaim, changes ...func(*corev1.Pod)) *corev1.Pod {
 	m.Helper()
-	pod := m.pod(name, func(pod *corev1.Pod) {
+	pod := m.pod(name, append([]func(*corev1.Pod){func(pod *corev1.Pod) {
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: &claim.Name}}
 		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "devices"}}
-	})
+	}}, changes...)...)
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
 	if _, err := client.ResourceV1().ResourceClaims(namespace).UpdateStatus(m.Context(), claim, metav1.UpdateOptions{}); err != nil {
 		m.Fatal(err)
