@@ -5,6 +5,7 @@ package claims
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,4 +171,25 @@ func TestCheckpointErrors(t *testing.T) {
 	if _, err := Start(t.Context(), n.options()); !errors.As(err, new(*DamagedError)) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestRecordsAreSorted: records are in the order of namespace, name and UID, in which drivers are called and the checkpoint is written.
+func TestRecordsAreSorted(t *testing.T) {
+	r, err := openRecords(filepath.Join(t.TempDir(), "claims"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a/x 1", "a/x 2", "a/y 0", "b/a 9", "b/a/b 0", "c/a 5", "c/b 4", "c/c 3"}
+	for _, i := range []int{5, 0, 7, 2, 4, 1, 6, 3} {
+		name, uid, _ := strings.Cut(want[i], " ")
+		namespace, name, _ := strings.Cut(name, "/")
+		if err := r.store(&claimRecord{Namespace: namespace, Name: name, UID: types.UID(namespace + name + uid), Pods: []types.UID{"pod"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, known := range r.all(ofPod("pod")) {
+		got = append(got, fmt.Sprintf("%s/%s %c", known.Namespace, known.Name, known.UID[len(known.UID)-1]))
+	}
+	same(t, "records", got, want...)
 }

@@ -239,3 +239,11 @@ func TestSpecsAreCopied(t *testing.T) {
 		t.Errorf("devices of a spec with two: %v", got)
 	}
 }
+
+// TestAllocateOfRemovedDevice: a device may be removed while kubelet allocates it.
+func TestAllocateOfRemovedDevice(t *testing.T) {
+	_, err := (&specs{}).ensure(t.Context(), gpuSpec("gpu-0", "/dev/gpu0"))
+	if want := "CDI device " + cdiGPU + "gpu-0: its device was removed"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}

@@ -395,6 +395,7 @@ func TestOlderStreamEnds(t *testing.T) {
 // TestMetadata: the ways in which drivers of both versions of Kubernetes enable metadata.
 func TestMetadata(t *testing.T) {
 	alpha, beta := metadatav1alpha1.SchemeGroupVersion, metadatav1beta1.SchemeGroupVersion
+	other := schema.GroupVersion{Group: alpha.Group, Version: "v9"}
 	for name, test := range map[string]struct {
 		given []Option
 		want  []schema.GroupVersion
@@ -404,6 +405,7 @@ func TestMetadata(t *testing.T) {
 		"1.36":                  {[]Option{EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
 		"1.36, versions":        {[]Option{MetadataVersions(alpha), EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
 		"1.36, the latest":      {[]Option{MetadataVersions(alpha, beta), EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
+		"1.36, another version": {[]Option{MetadataVersions(other), EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, other}},
 		"1.36, versions after":  {[]Option{EnableDeviceMetadata(true), MetadataVersions(alpha)}, []schema.GroupVersion{beta, alpha}},
 		"1.37, without a value": {[]Option{EnableDeviceMetadata(true, nil)}, nil},
 		"off":                   {nil, nil},

@@ -218,3 +218,19 @@ func TestWriter(t *testing.T) {
 		t.Errorf("writer %q: what answers had before the last repair counts", c.writer)
 	}
 }
+
+// TestWaitOfContest: the first repairs are made at once. Then each waits twice as long as the one before, up to a limit.
+func TestWaitOfContest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const syncDelay = time.Second
+		for repairs, want := range map[int]time.Duration{
+			0: 0, contestedAfter - 1: 0, contestedAfter: 2, contestedAfter + 1: 4, contestedAfter + 2: 8,
+			contestedAfter + 100: slowestRepair, 1 << 40: slowestRepair,
+		} {
+			c := &contest{repairs: repairs, last: time.Now()}
+			if got := c.wait(syncDelay); got != want*syncDelay {
+				t.Errorf("after %d repairs: %v, want %v", repairs, got, want*syncDelay)
+			}
+		}
+	})
+}

@@ -37,8 +37,8 @@ type moment struct {
 func (t claimTracker) ChangedSince(call any) (changed []types.NamespacedName, now any, known bool) {
 	log := &t.changes
 	now = moment{t.Snapshot, log.forgotten + len(log.recent)}
-	last, ok := call.(moment)
-	if !ok || last.of != t.Snapshot || last.at < log.forgotten {
+	last, _ := call.(moment)
+	if last.of != t.Snapshot || last.at < log.forgotten {
 		return nil, now, false
 	}
 	return log.recent[last.at-log.forgotten:], now, true

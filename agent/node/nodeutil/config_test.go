@@ -210,10 +210,16 @@ func TestReadyNode(t *testing.T) {
 	if err := n.WaitReady(t.Context(), time.Nanosecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("before it runs: %v", err)
 	}
+	select {
+	case <-n.Ready():
+		t.Error("ready before it runs")
+	default:
+	}
 	running(t, n)
 	if err := n.WaitReady(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
+	<-n.Ready()
 	awaitReady(t, client)
 	stored, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
 	if err != nil {

@@ -328,4 +328,11 @@ func TestNewRequiresAFolder(t *testing.T) {
 	if _, err := process.New(process.Options{}); !errdefs.IsInvalidInput(err) {
 		t.Errorf("got %v", err)
 	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := process.New(process.Options{Folder: file, LogFolder: t.TempDir()}); err == nil || !strings.HasPrefix(err.Error(), "process provider: ") {
+		t.Errorf("a file in the place of the folder: %v", err)
+	}
 }

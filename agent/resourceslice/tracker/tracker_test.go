@@ -355,3 +355,26 @@ func TestHandlers(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }
+
+// TestSelects: a rule selects by driver and pool. One without a selector selects nothing, and one with an empty selector everything.
+func TestSelects(t *testing.T) {
+	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: "d", Pool: resourceapi.ResourcePool{Name: "p"}}}
+	for _, test := range []struct {
+		selector *resourceapi.DeviceTaintSelector
+		want     bool
+	}{
+		{nil, false},
+		{&resourceapi.DeviceTaintSelector{}, true},
+		{&resourceapi.DeviceTaintSelector{Driver: ptr.To("d")}, true},
+		{&resourceapi.DeviceTaintSelector{Driver: ptr.To("other")}, false},
+		{&resourceapi.DeviceTaintSelector{Pool: ptr.To("p")}, true},
+		{&resourceapi.DeviceTaintSelector{Pool: ptr.To("other")}, false},
+		{&resourceapi.DeviceTaintSelector{Driver: ptr.To("d"), Pool: ptr.To("p")}, true},
+		{&resourceapi.DeviceTaintSelector{Driver: ptr.To("other"), Pool: ptr.To("p")}, false},
+	} {
+		rule := &resourceapi.DeviceTaintRule{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: test.selector}}
+		if got := selects(rule, slice); got != test.want {
+			t.Errorf("selector %+v selects: %v", test.selector, got)
+		}
+	}
+}

@@ -39,3 +39,13 @@ func TestValuesAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A key that cannot be compared has no value in common with another one.
+func TestKeyThatIsNotComparable(t *testing.T) {
+	var values Values[any, int]
+	for want := range 2 {
+		if got := values.Of(t.Context(), []string{"a"}, func() int { return want }); got != want || values.Len() != 0 {
+			t.Errorf("value %d, want %d, and %d are kept", got, want, values.Len())
+		}
+	}
+}
