@@ -59,7 +59,7 @@ func newNode(t *testing.T, claims ...runtime.Object) *node {
 	return n
 }
 
-func (n *node) start(t *testing.T) {
+func (n *node) start(t *testing.T, changes ...func(*Options)) {
 	t.Helper()
 	var err error
 	if n.ledger, err = inventory.OpenLedger(filepath.Join(n.dir, "ledger")); err != nil {
@@ -70,12 +70,15 @@ func (n *node) start(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.driver, err = Start(t.Context(), Options{
+	options := Options{
 		DriverName: driverName, NodeName: nodeName, KubeClient: n.client, Ledger: n.ledger,
 		RegistrarDir: filepath.Join(n.dir, "r"), PluginDataDir: filepath.Join(n.dir, "p"), CDIDir: filepath.Join(n.dir, "cdi"),
 		OnError: func(_ context.Context, err error, msg string) { t.Errorf("%s: %v", msg, err) },
-	})
-	if err != nil {
+	}
+	for _, change := range changes {
+		change(&options)
+	}
+	if n.driver, err = Start(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.driver.Stop)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
@@ -108,5 +109,33 @@ func (n *node) assertPrepared(t *testing.T, prepared []*dra.Device) {
 	}
 	if want := []string{"gpu.example.com/claim=one-gpu-0: GPU=gpu-0", "gpu.example.com/claim=one-gpu-1: GPU=gpu-1"}; !slices.Equal(n.cdiDevicesOfOne(t), want) {
 		t.Fatalf("CDI devices %q, want %q", n.cdiDevicesOfOne(t), want)
+	}
+}
+
+// TestInstancePublishesNext: of two instances one publishes, until it ends in either way.
+func TestInstancePublishesNext(t *testing.T) {
+	instance := func(number int) func(*Options) {
+		return func(o *Options) { o.Instance = types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", number)) }
+	}
+	publishes := func(d *Driver) func() bool { return func() bool { return d.controller() != nil } }
+	n := newNode(t)
+	n.driver.Stop() // it has no instance
+	n.start(t, instance(0))
+	for i, end := range []func(*Driver){(*Driver).Stop, func(d *Driver) {
+		if err := d.Withdraw(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}} {
+		first := n.driver
+		first.Update(devices("gpu-0"))
+		fakecluster.Eventually(t, "the first publishes", publishes(first))
+		n.start(t, instance(i+1))
+		n.driver.Update(devices("gpu-0"))
+		time.Sleep(10 * time.Millisecond) // it could publish by then
+		if publishes(n.driver)() {
+			t.Error("both instances publish")
+		}
+		end(first)
+		fakecluster.Eventually(t, "the second publishes", publishes(n.driver))
 	}
 }
