@@ -190,7 +190,7 @@ var rooms = []room{
 	{folder: "agent/inventory", imports: []string{"agent/internal/checkpoint", "agent/internal/yamlfile", "agent/resourceslice"}},
 	{folder: "agent/claims", imports: []string{"agent/internal/checkpoint"}},
 	{folder: "agent/virtualnode", imports: []string{"agent/claims", "agent/node"}},
-	{folder: "agent/devicetree", imports: []string{"agent/inventory", "agent/deviceplugin"}},
+	{folder: "agent/devicetree", imports: []string{"agent/inventory", "agent/deviceplugin", "agent/cdi"}},
 	{folder: "agent/sysfs", imports: []string{"agent/inventory", "agent/internal/numa"}},
 	{folder: "agent/draplugin", imports: []string{
 		"agent/inventory", "agent/resourceslice", "agent/cdi", "agent/internal/checkpoint", "agent/internal/sockets",

@@ -114,68 +114,74 @@ func newNode(t *testing.T) *machine {
 	return m
 }
 
+// likeKubelet is what a driver does, what a container asks for, and what its status then says.
+type likeKubelet struct {
+	devices []kubeletplugin.Device
+	health  []kubeletplugin.DeviceHealth
+	options []kubeletplugin.Option
+	below   string // folder of the registration socket, below that of all
+	change  func(*corev1.Pod)
+	want    string
+}
+
+var two = []kubeletplugin.Device{device("0", "gpu", "zero"), device("1", "gpu", "one")}
+
+var casesLikeKubelet = map[string]likeKubelet{
+	"health": {
+		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0), unhealthy("1", "hot")},
+		want: "claim:devices gpu=one Unhealthy hot\nclaim:devices gpu=zero Healthy",
+	},
+	"a report of one device": {
+		devices: two, health: []kubeletplugin.DeviceHealth{unhealthy("1", "")},
+		want: "claim:devices gpu=one Unhealthy\nclaim:devices gpu=zero Unknown",
+	},
+	"no health": {devices: two, want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Unknown"},
+	"no health service": {
+		devices: two, options: []kubeletplugin.Option{kubeletplugin.HealthService(false)},
+		want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Unknown",
+	},
+	"the older health service": {
+		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "well", 0)}, options: []kubeletplugin.Option{kubeletplugin.HealthV1(false)},
+		want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Healthy well",
+	},
+	"a report that is too old": {
+		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", time.Second), healthy("1", "", time.Hour)},
+		want: "claim:devices gpu=one Healthy\nclaim:devices gpu=zero Unknown",
+	},
+	"a long message": {
+		devices: two[:1], health: []kubeletplugin.DeviceHealth{unhealthy("0", strings.Repeat("hot ", 300))},
+		want: "claim:devices gpu=zero Unhealthy " + strings.Repeat("hot ", 255) + "h...",
+	},
+	"a CDI device in common": {
+		devices: []kubeletplugin.Device{device("0", "gpu", "common", "zero"), device("1", "gpu", "common", "one")},
+		health:  []kubeletplugin.DeviceHealth{unhealthy("0", "hot"), unhealthy("1", "hot")},
+		want:    "claim:devices gpu=common Unhealthy hot",
+	},
+	"no CDI device": {
+		devices: []kubeletplugin.Device{device("0", "gpu")}, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
+		want: "claim:devices p/0 Healthy",
+	},
+	"a request": {
+		devices: []kubeletplugin.Device{device("0", "gpu", "zero"), device("1", "other", "one"), device("2", "", "two")}, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
+		change: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Claims[0].Request = "gpu" },
+		want:   "claim:devices/gpu gpu=two Unknown\nclaim:devices/gpu gpu=zero Healthy",
+	},
+	"a subrequest": {
+		devices: []kubeletplugin.Device{device("0", "gpu/large", "zero"), device("1", "other/small", "one")}, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
+		change: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Claims[0].Request = "gpu" },
+		want:   "claim:devices/gpu gpu=zero Healthy",
+	},
+	"a container without the claim": {
+		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
+		change: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Claims = nil },
+	},
+	"a socket in a folder below": {devices: two[:1], below: "a/b", want: "claim:devices gpu=zero Unknown"},
+}
+
 // TestClaimsLikeKubelet has kubelet's DRA manager and agent/claims call the same driver, and compares which CDI devices a container gets,
 // and what its status says of them. The API server must take that status.
 func TestClaimsLikeKubelet(t *testing.T) {
-	two := []kubeletplugin.Device{device("0", "gpu", "zero"), device("1", "gpu", "one")}
-	for name, test := range map[string]struct {
-		devices []kubeletplugin.Device
-		health  []kubeletplugin.DeviceHealth
-		options []kubeletplugin.Option
-		below   string // folder of the registration socket, below that of all
-		change  func(*corev1.Pod)
-		want    string
-	}{
-		"health": {
-			devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0), unhealthy("1", "hot")},
-			want: "claim:devices gpu=one Unhealthy hot\nclaim:devices gpu=zero Healthy",
-		},
-		"a report of one device": {
-			devices: two, health: []kubeletplugin.DeviceHealth{unhealthy("1", "")},
-			want: "claim:devices gpu=one Unhealthy\nclaim:devices gpu=zero Unknown",
-		},
-		"no health": {devices: two, want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Unknown"},
-		"no health service": {
-			devices: two, options: []kubeletplugin.Option{kubeletplugin.HealthService(false)},
-			want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Unknown",
-		},
-		"the older health service": {
-			devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "well", 0)}, options: []kubeletplugin.Option{kubeletplugin.HealthV1(false)},
-			want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Healthy well",
-		},
-		"a report that is too old": {
-			devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", time.Second), healthy("1", "", time.Hour)},
-			want: "claim:devices gpu=one Healthy\nclaim:devices gpu=zero Unknown",
-		},
-		"a long message": {
-			devices: two[:1], health: []kubeletplugin.DeviceHealth{unhealthy("0", strings.Repeat("hot ", 300))},
-			want: "claim:devices gpu=zero Unhealthy " + strings.Repeat("hot ", 255) + "h...",
-		},
-		"a CDI device in common": {
-			devices: []kubeletplugin.Device{device("0", "gpu", "common", "zero"), device("1", "gpu", "common", "one")},
-			health:  []kubeletplugin.DeviceHealth{unhealthy("0", "hot"), unhealthy("1", "hot")},
-			want:    "claim:devices gpu=common Unhealthy hot",
-		},
-		"no CDI device": {
-			devices: []kubeletplugin.Device{device("0", "gpu")}, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
-			want: "claim:devices p/0 Healthy",
-		},
-		"a request": {
-			devices: []kubeletplugin.Device{device("0", "gpu", "zero"), device("1", "other", "one"), device("2", "", "two")}, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
-			change: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Claims[0].Request = "gpu" },
-			want:   "claim:devices/gpu gpu=two Unknown\nclaim:devices/gpu gpu=zero Healthy",
-		},
-		"a subrequest": {
-			devices: []kubeletplugin.Device{device("0", "gpu/large", "zero"), device("1", "other/small", "one")}, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
-			change: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Claims[0].Request = "gpu" },
-			want:   "claim:devices/gpu gpu=zero Healthy",
-		},
-		"a container without the claim": {
-			devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)},
-			change: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Claims = nil },
-		},
-		"a socket in a folder below": {devices: two[:1], below: "a/b", want: "claim:devices gpu=zero Unknown"},
-	} {
+	for name, test := range casesLikeKubelet {
 		t.Run(name, func(t *testing.T) {
 			m := newNode(t)
 			preparer, err := claims.Start(t.Context(), claims.Options{
@@ -187,11 +193,11 @@ func TestClaimsLikeKubelet(t *testing.T) {
 			}
 			t.Cleanup(preparer.Stop)
 			m.serve(&scriptedDriver{test.devices, test.health}, test.below, test.options...)
-			pod := m.podWithClaim("pod", m.claim("claim", "0", "1"), func(pod *corev1.Pod) {
-				if test.change != nil {
-					test.change(pod)
-				}
-			})
+			var changes []func(*corev1.Pod)
+			if test.change != nil {
+				changes = append(changes, test.change)
+			}
+			pod := m.podWithClaim("pod", m.claim("claim", "0", "1"), changes...)
 			if err := preparer.Await(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
@@ -210,21 +216,27 @@ func TestClaimsLikeKubelet(t *testing.T) {
 				answer := m.tell(kubelet.Request{Operation: kubelet.Health, Pod: pod})
 				return len(answer.Statuses) == 1 && describe(answer.Statuses[0].AllocatedResourcesStatus) == test.want
 			})
-			m.until("agent/claims says\n"+test.want, func() bool { return describe(preparer.ResourceStatus(pod)["main"]) == test.want })
-			stored, err := client.CoreV1().Pods(namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored.Status.ContainerStatuses = pod.Status.ContainerStatuses
-			stored.Status.ContainerStatuses[0].AllocatedResourcesStatus = preparer.ResourceStatus(pod)["main"]
-			stored, err = client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
-			if err != nil {
-				t.Fatalf("the API server refuses what agent/claims says: %v", err)
-			}
-			if got := describe(stored.Status.ContainerStatuses[0].AllocatedResourcesStatus); got != test.want {
-				t.Errorf("the API server stores\n%s\nof\n%s", got, test.want)
-			}
+			said := func() []corev1.ResourceStatus { return preparer.ResourceStatus(pod)["main"] }
+			m.until("agent/claims says\n"+test.want, func() bool { return describe(said()) == test.want })
+			pod.Status.ContainerStatuses[0].AllocatedResourcesStatus = said()
+			m.mustStore(pod, test.want)
 		})
+	}
+}
+
+// mustStore has the API server store what the status of a pod's containers says of devices.
+func (m *machine) mustStore(pod *corev1.Pod, want string) {
+	m.Helper()
+	stored, err := client.CoreV1().Pods(namespace).Get(m.Context(), pod.Name, metav1.GetOptions{})
+	if err != nil {
+		m.Fatal(err)
+	}
+	stored.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	if stored, err = client.CoreV1().Pods(namespace).UpdateStatus(m.Context(), stored, metav1.UpdateOptions{}); err != nil {
+		m.Fatalf("the API server refuses the status: %v", err)
+	}
+	if got := describe(stored.Status.ContainerStatuses[0].AllocatedResourcesStatus); got != want {
+		m.Errorf("the API server stores\n%s\nof\n%s", got, want)
 	}
 }
 
