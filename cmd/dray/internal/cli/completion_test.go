@@ -30,6 +30,7 @@ func TestCompletion(t *testing.T) {
 		"dray __complete allocate -f examples/fleet-200 --node=h100-03":      "h100-030\n" + nodesTo9("h100-03") + end,
 		"dray __complete devices -f examples/single-gpu --node=x":            end,
 		"dray __complete explain -f - pre":                                   end,
+		"dray __complete usage --by ":                                        "namespace\nworkload\nnode\nclass\ndriver\nattribute=\n" + end,
 		"dray __complete explain -f no/such/folder pre":                      end,
 		"dray __complete explain -f examples/single-gpu -f - --node nothing": end,
 	} {

@@ -52,6 +52,8 @@ func TestUsage(t *testing.T) {
 		"dray simulate fits -f examples/single-gpu --topology=numa": {cli.ExitError, `--topology: attribute "numa": want domain/name`},
 		"dray options":                      {cli.ExitOK, "--as string"},
 		"dray allocate -o custom-columns=A": {cli.ExitError, `"A": want HEADER:PATH`},
+		"dray allocate -o custom-columns=:.a": {cli.ExitError, `":.a": want HEADER:PATH`},
+		"dray allocate -o custom-columns=A:": {cli.ExitError, `"A:": want HEADER:PATH`},
 		"dray allocate -o jsonpath={.a":     {cli.ExitError, "--output: unclosed action"},
 		"dray devices -f -":                 {cli.ExitError, "stdin: no Kubernetes objects"},
 		"dray devices --kubeconfig no.cfg":  {cli.ExitError, "no.cfg"},

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
@@ -269,6 +272,26 @@ func TestEmptyDelta(t *testing.T) {
 	} {
 		if d.Empty() {
 			t.Errorf("%s differ, and it is empty", name)
+		}
+	}
+}
+
+// TestClaimSaysSinceWhen: a claim has the time of its allocation in UTC, if that is known.
+func TestClaimSaysSinceWhen(t *testing.T) {
+	zone := time.FixedZone("zone", 3600)
+	claim := func(name string, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+		return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Status: resourceapi.ResourceClaimStatus{Allocation: allocation}}
+	}
+	at := metav1.NewTime(time.Date(2026, 11, 30, 1, 2, 3, 0, zone))
+	c, err := build(&input.Objects{Claims: []*resourceapi.ResourceClaim{
+		claim("known", &resourceapi.AllocationResult{AllocationTimestamp: &at}), claim("unknown", &resourceapi.AllocationResult{}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"known": "2026-11-30T00:02:03Z", "unknown": "", "gone": ""} {
+		if got := newClaim(c, Held{namespace: "ns", name: name}).Since; got != want {
+			t.Errorf("claim %s: since %q, want %q", name, got, want)
 		}
 	}
 }

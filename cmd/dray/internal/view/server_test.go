@@ -227,6 +227,14 @@ func TestAccess(t *testing.T) {
 		if policy := answer.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "script-src 'self';") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", name, policy)
 		}
+		for header, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			if got := answer.Header.Get(header); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, header, got, want)
+			}
+		}
 		for _, cookie := range answer.Cookies() {
 			if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
 				t.Errorf("%s: cookie %s", name, cookie)
