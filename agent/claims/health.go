@@ -54,6 +54,14 @@ type deviceHealth struct {
 	until   time.Time // when it becomes unknown
 }
 
+// isLike tells whether the health is the same, whenever it expires.
+func (h deviceHealth) isLike(other deviceHealth) bool {
+	return h.status == other.status && h.message == other.message
+}
+
+// unknownHealth is that of devices that no driver reports.
+var unknownHealth = deviceHealth{status: v1.ResourceHealthStatusUnknown}
+
 func newHealths() *healths {
 	return &healths{drivers: make(map[string]reportedHealth), changed: make(chan struct{})}
 }
@@ -80,9 +88,11 @@ func (h *healths) set(ctx context.Context, driver string, process int, devices [
 			ignored++
 			continue
 		}
-		after := healthOf(device)
-		reported.devices[name] = after
-		changed = changed || !known || before.status != after.status || before.message != after.message
+		if !known {
+			before = unknownHealth
+		}
+		reported.devices[name] = healthOf(device)
+		changed = changed || !reported.devices[name].isLike(before)
 	}
 	if ignored > 0 {
 		klog.FromContext(ctx).Error(nil, "Driver reports the health of too many devices", "driver", driver, "limit", maxHealthDevices, "ignored", ignored)
@@ -142,7 +152,7 @@ func (h *healths) settle(changed bool) {
 			switch {
 			case !now.Before(health.until):
 				delete(reported.devices, name)
-				changed = true
+				changed = changed || !health.isLike(unknownHealth)
 			case next.IsZero() || health.until.Before(next):
 				next = health.until
 			}
@@ -167,7 +177,7 @@ func (h *healths) of(driver string, name deviceName) deviceHealth {
 	if found, known := h.drivers[driver].devices[name]; known {
 		return found
 	}
-	return deviceHealth{status: v1.ResourceHealthStatusUnknown}
+	return unknownHealth
 }
 
 // follow receives reports of a process of a driver until ctx ends, or until the process says that

@@ -261,6 +261,7 @@ func TestHealthChanged(t *testing.T) {
 		change func(device *drahealth.DeviceHealth)
 		want   bool
 	}{
+		{"nothing new", func(device *drahealth.DeviceHealth) { device.Health = drahealth.HealthStatus_UNKNOWN }, false},
 		{"the first report", func(*drahealth.DeviceHealth) {}, true},
 		{"the same again", func(*drahealth.DeviceHealth) {}, false},
 		{"another timeout", func(device *drahealth.DeviceHealth) { device.HealthCheckTimeoutSeconds = 60 }, false},
