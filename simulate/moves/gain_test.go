@@ -189,3 +189,28 @@ func TestLacksDevices(t *testing.T) {
 		}
 	}
 }
+
+// TestPasses: all sets that cost so much can be looked at if there are no more of them than Sets, or if those that cost more begin by
+// then.
+func TestPasses(t *testing.T) {
+	for _, test := range []struct {
+		costs []float64
+		most  int // sets
+		least float64
+		want  bool
+	}{
+		{nil, 0, 0, true},
+		{[]float64{1, 2}, 3, 3, true}, // {1}, {2} and both
+		{[]float64{1, 2}, 2, 3, false},
+		{[]float64{1, 2}, 2, 2, true},
+		{[]float64{1, 2}, 1, 2, false},
+		{[]float64{1, 2}, 1, 1, true},
+		{[]float64{1, 2}, 0, 0.5, true},
+		{[]float64{1, 2}, 0, 1, false},
+	} {
+		f := &finder{Question: Question{Sets: test.most}}
+		if got := f.passes(test.costs, test.least); got != test.want {
+			t.Errorf("costs %v, %d sets, up to %v: %v", test.costs, test.most, test.least, got)
+		}
+	}
+}

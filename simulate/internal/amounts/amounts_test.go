@@ -112,3 +112,15 @@ func TestAmounts(t *testing.T) {
 		t.Errorf("taken away in place: %v, %v", got, used)
 	}
 }
+
+// TestWithoutZeros: zeros at the end go, and no others.
+func TestWithoutZeros(t *testing.T) {
+	for _, test := range []struct{ list, want []int64 }{
+		{nil, nil}, {[]int64{0}, nil}, {[]int64{0, 0}, nil}, {[]int64{1}, []int64{1}}, {[]int64{0, 1}, []int64{0, 1}},
+		{[]int64{2, 0, -1, 0, 0}, []int64{2, 0, -1}},
+	} {
+		if got := WithoutZeros(slices.Clone(test.list)); !slices.Equal(got, test.want) {
+			t.Errorf("%v: %v, want %v", test.list, got, test.want)
+		}
+	}
+}
