@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -433,5 +435,41 @@ func TestPodInTheMiddleOfATemplate(t *testing.T) {
 		if len(names) != 4 || names[template.At(at).Name()] {
 			t.Errorf("with a pod on node %d, they are on %v", at, names)
 		}
+	}
+}
+
+// A template of a real node has the pods of it that daemon names and that run, and no others. They use resources of each new node.
+func TestTemplateWithDaemons(t *testing.T) {
+	cpu := func(name, node, amount string, phase corev1.PodPhase) *corev1.Pod {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+		pod.Namespace, pod.Name, pod.UID = "default", name, types.UID(name)
+		pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}}}}
+		return pod
+	}
+	cluster := gpuCluster("a", "b")
+	for _, node := range cluster.Nodes {
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("100")}
+	}
+	cluster.Pods = []*corev1.Pod{
+		cpu("daemon-1", "a", "1", corev1.PodRunning), cpu("other", "a", "1", corev1.PodRunning), cpu("daemon-2", "a", "2", corev1.PodPending),
+		cpu("daemon-ended", "a", "4", corev1.PodSucceeded), cpu("daemon-of-b", "b", "4", corev1.PodRunning),
+	}
+	state := open(t, cluster, simulate.Options{})
+	shape := shapeOf(t, state, []*corev1.Pod{cpu("new", "", "1", corev1.PodPending)})
+	isDaemon := func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "daemon") }
+	for name, test := range map[string]struct {
+		daemon func(*corev1.Pod) bool
+		want   int
+	}{
+		"no function": {nil, 8}, "none": {func(*corev1.Pod) bool { return false }, 8}, "daemons": {isDaemon, 5}, "all": {func(*corev1.Pod) bool { return true }, 4},
+	} {
+		template, err := state.TemplateOf("a", test.daemon)
+		must(t, err)
+		if found := fit(t, state, shape, simulate.New(template, 1)); found.Pods != test.want {
+			t.Errorf("%s: %d pods fit on a new node, want %d", name, found.Pods, test.want)
+		}
+	}
+	if _, err := state.TemplateOf("c", nil); err == nil || err.Error() != "node c does not exist" {
+		t.Errorf("error %v", err)
 	}
 }
