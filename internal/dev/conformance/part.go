@@ -124,7 +124,7 @@ var Parts = []Part{
 	},
 	{
 		Name:        "kubelet",
-		About:       "dray-agent on a control plane, with kubelet's own device manager, DRA manager, plugin manager and pod-resources server: Dray's tests of claims, plugins, health, updates, and of either side killed",
+		About:       "dray-agent on a control plane, with kubelet's own device manager, DRA manager, plugin manager and pod-resources server: Dray's tests of claims, plugins, health, updates, and of either side killed; and agent/claims beside kubelet's DRA manager, on the same driver",
 		Counterpart: "k8s.io/kubernetes",
 		Slow:        true,
 		// The tests mostly wait for what kubelet does every minute.
