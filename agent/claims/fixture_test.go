@@ -72,7 +72,7 @@ func newNode(t *testing.T, objects ...runtime.Object) *node {
 func (n *node) registry() string { return filepath.Join(n.folder, "r") }
 
 func (n *node) options() Options {
-	return Options{KubeClient: n.client, RegistrationDir: n.registry(), Checkpoint: filepath.Join(n.folder, "state", "claims"), Recorder: n.recorder}
+	return Options{KubeClient: n.client, NodeName: "n", RegistrationDir: n.registry(), Checkpoint: filepath.Join(n.folder, "state", "claims"), Recorder: n.recorder}
 }
 
 func (n *node) start(t *testing.T) {

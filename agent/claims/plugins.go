@@ -44,7 +44,7 @@ type plugins struct {
 	known   []*plugin            // in the order of registration, the latest one last
 	count   int                  // of registrations
 	changed chan struct{}        // closed when a plugin is added
-	absent  map[string]time.Time // since when drivers cannot be reached that have been registered
+	absent  map[string]time.Time // since when drivers cannot be reached that have been registered; nil: it is not recorded
 	lost    chan struct{}        // gets a value when there is another one
 }
 
@@ -71,7 +71,7 @@ func watchPlugins(ctx context.Context, folder string) (*plugins, error) {
 		return nil, errors.Join(fmt.Errorf("watch for drivers: %w", err), watcher.Close())
 	}
 	p := &plugins{
-		folder: folder, health: newHealths(), changed: make(chan struct{}), absent: make(map[string]time.Time), lost: make(chan struct{}, 1),
+		folder: folder, health: newHealths(), changed: make(chan struct{}), lost: make(chan struct{}, 1),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	p.ctx, p.cancel = context.WithCancel(ctx)

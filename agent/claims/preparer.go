@@ -89,6 +89,7 @@ func start(ctx context.Context, options Options) (*Preparer, error) {
 	}
 	p.background.Go(func() { p.unprepareLeftovers(ctx) })
 	if options.NodeName != "" {
+		p.plugins.recordAbsences()
 		p.background.Go(func() { p.deleteStaleSlices(ctx, options.NodeName) })
 	}
 	return p, nil

@@ -108,8 +108,18 @@ func (p *plugins) nextStale(now time.Time) (next time.Time) {
 	return next
 }
 
+// recordAbsences has it recorded from now on since when drivers cannot be reached.
+func (p *plugins) recordAbsences() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.absent = make(map[string]time.Time)
+}
+
 // noteAbsence records since when no process of a driver can be reached. The caller holds the mutex.
 func (p *plugins) noteAbsence(driver string) {
+	if p.absent == nil {
+		return
+	}
 	for _, known := range p.known {
 		if known.driver == driver && known.connected {
 			delete(p.absent, driver)

@@ -45,7 +45,8 @@ func TestStaleSlices(t *testing.T) {
 			failures++
 			return failures == 1, nil, apierrors.NewTooManyRequests("later", 1)
 		})
-		p := &plugins{absent: make(map[string]time.Time), lost: make(chan struct{}, 1)}
+		p := &plugins{lost: make(chan struct{}, 1)}
+		p.recordAbsences()
 		stays, leaves := &plugin{driver: "stays", connected: true}, &plugin{driver: "leaves", connected: true}
 		p.known = []*plugin{stays, leaves}
 		set := func(which *plugin, connected bool) {
