@@ -53,7 +53,7 @@ func TestScoreOfLists(t *testing.T) {
 		t.Errorf("scores %s", got)
 	}
 	scores := fwk.NodeScoreList{{Name: "a", Score: 6}, {Name: "b", Score: 7}, {Name: "c", Score: 8}}
-	expect(t, w.plugin.NormalizeScore(w.ctx, a.state, a.pod, scores), fwk.Success, "")
+	expect(t, w.plugin.ScoreExtensions().NormalizeScore(w.ctx, a.state, a.pod, scores), fwk.Success, "")
 	if got := fmt.Sprint(scores); got != "[{a 75} {b 87} {c 100}]" {
 		t.Errorf("normalized %s", got)
 	}
