@@ -28,6 +28,9 @@ import (
 	"github.com/dray-project/dray/internal/dev/faults"
 )
 
+// commonDevice ends the name of a CDI device that devices have in common.
+const commonDevice = "/gpu=common"
+
 // machine is where the arena's node is: its folder survives the node.
 type machine struct {
 	*arena

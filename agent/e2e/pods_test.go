@@ -385,7 +385,7 @@ var _ = Describe("A driver", func() {
 	It("that gives its devices a CDI device in common does not have the API server refuse the status of the pod", func(ctx SpecContext) {
 		m := newMachine(ctx, 1).run(ctx)
 		driver := m.drivers[m.driver]
-		common := m.driver + "/gpu=common"
+		common := m.driver + commonDevice
 		driver.Set(func() { driver.Common, driver.Message = common, strings.Repeat("hot ", 500) })
 		driver.Report(drahealth.HealthStatus_HEALTHY, drahealth.HealthStatus_UNHEALTHY)
 		here.addClaim(ctx, "one")

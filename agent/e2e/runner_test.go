@@ -46,6 +46,9 @@ func (r *runner) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 	}
 	prepared := r.machine.prepared()
 	for _, device := range devices {
+		if strings.HasSuffix(device, commonDevice) { // it is of no claim
+			continue
+		}
 		if !slices.ContainsFunc(prepared, func(claim string) bool { return strings.Contains(device, "/claim="+claim) }) {
 			r.machine.violation("pod %s has CDI device %s, and its claim is not prepared", pod.Name, device)
 		}
