@@ -96,24 +96,6 @@ func describe(statuses []corev1.ResourceStatus) string {
 	return strings.Join(lines, "\n")
 }
 
-// newNode has kubelet's DRA manager on a node, and no agent.
-func newNode(t *testing.T) *machine {
-	t.Helper()
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "claims") // paths of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	m := &machine{T: t, node: fmt.Sprintf("node-%d", nodes.Add(1)), dir: dir, running: make(map[types.UID]*corev1.Pod)}
-	if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	m.startKubelet()
-	m.tell(kubelet.Request{Operation: kubelet.Ready})
-	return m
-}
-
 // likeKubelet is what a driver does, what a container asks for, and what its status then says.
 type likeKubelet struct {
 	devices []kubeletplugin.Device

@@ -108,8 +108,8 @@ type machine struct {
 	running        map[types.UID]*corev1.Pod // what the next kubelet knows from the API server
 }
 
-// newMachine starts agent and kubelet on a node of their own, and waits for the devices.
-func newMachine(t *testing.T) *machine {
+// newNode starts kubelet on a node of its own, without an agent.
+func newNode(t *testing.T) *machine {
 	t.Helper()
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "kubelet") // paths of sockets are short
@@ -122,11 +122,18 @@ func newMachine(t *testing.T) *machine {
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "hardware.yaml"), []byte(hardware), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	m.startKubelet()
 	m.tell(kubelet.Request{Operation: kubelet.Ready})
+	return m
+}
+
+// newMachine starts agent and kubelet on a node of their own, and waits for the devices.
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	m := newNode(t)
+	if err := os.WriteFile(filepath.Join(m.dir, "hardware.yaml"), []byte(hardware), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	m.startAgent()
 	m.until("the devices are published", func() bool {
 		slices, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + m.node})
