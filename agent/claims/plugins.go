@@ -196,12 +196,12 @@ func (p *plugins) update(ctx context.Context, socket string) error {
 func (p *plugins) replace(socket string, found *plugin) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	var replaced []string
+	var drivers []string // of the socket, before and after
 	p.known = slices.DeleteFunc(p.known, func(known *plugin) bool {
 		if known.socket != socket {
 			return false
 		}
-		replaced = append(replaced, known.driver)
+		drivers = append(drivers, known.driver)
 		if found != nil && known.conn.Target() == found.conn.Target() {
 			known.conn, found.conn = found.conn, known.conn
 			found.conn.ResetConnectBackoff()
@@ -223,9 +223,9 @@ func (p *plugins) replace(socket string, found *plugin) {
 		p.known = append(p.known, found)
 		close(p.changed)
 		p.changed = make(chan struct{})
-		p.noteAbsence(found.driver)
+		drivers = append(drivers, found.driver)
 	}
-	for _, driver := range replaced {
+	for _, driver := range drivers {
 		p.noteAbsence(driver)
 	}
 }

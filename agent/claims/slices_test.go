@@ -100,7 +100,7 @@ func TestStaleSlices(t *testing.T) {
 	})
 }
 
-// TestDriverKilledWithSocket: a process that was killed leaves its socket. It counts as absent, and an older process of the driver is called.
+// TestDriverKilledWithSocket: a process that was killed leaves its socket. It counts as absent, as one does that removed its socket, and an older process of the driver is called.
 func TestDriverKilledWithSocket(t *testing.T) {
 	n := newNode(t, claim("one", []string{gpus}, "a"))
 	p := n.preparer.plugins
@@ -142,4 +142,12 @@ func TestDriverKilledWithSocket(t *testing.T) {
 	}
 	listen(t, first)
 	expect(false, false, true) // registered again, and so the last
+
+	// A driver that stops removes its socket.
+	for _, socket := range []string{first.Endpoint, filepath.Join(n.registry(), "second.sock")} {
+		if err := os.Remove(socket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(true)
 }
