@@ -5,6 +5,7 @@ package claims
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,50 +105,48 @@ func TestStaleSlices(t *testing.T) {
 func TestDriverKilledWithSocket(t *testing.T) {
 	n := newNode(t, claim("one", []string{gpus}, "a"))
 	p := n.preparer.plugins
-	states := func() (connected []bool, absent bool) {
-		p.mutex.Lock()
-		defer p.mutex.Unlock()
-		for _, known := range p.known {
-			connected = append(connected, known.connected)
-		}
-		_, absent = p.absent[gpus]
-		return connected, absent
-	}
-	expect := func(absent bool, connected ...bool) {
+	expect := func(absent bool, connected map[string]bool) {
 		t.Helper()
 		fakecluster.Eventually(t, fmt.Sprint(connected, absent), func() bool {
-			gotConnected, gotAbsent := states()
-			return slices.Equal(gotConnected, connected) && gotAbsent == absent
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			got := map[string]bool{}
+			for _, known := range p.known {
+				got[filepath.Base(known.socket)] = known.connected
+			}
+			_, gotAbsent := p.absent[gpus]
+			return maps.Equal(got, connected) && gotAbsent == absent
 		})
 	}
+	const one, two = gpus + ".sock", "second.sock"
 	first := n.driver(t, gpus)
-	expect(false, true)
+	expect(false, map[string]bool{one: true})
 	sub := filepath.Join(n.folder, "s")
 	if err := os.Mkdir(sub, 0o750); err != nil {
 		t.Fatal(err)
 	}
 	second := startDriver(t, sub, gpus)
-	if err := os.Link(second.Endpoint, filepath.Join(n.registry(), "second.sock")); err != nil {
+	if err := os.Link(second.Endpoint, filepath.Join(n.registry(), two)); err != nil {
 		t.Fatal(err)
 	}
-	expect(false, true, true)
+	expect(false, map[string]bool{one: true, two: true})
 	second.Kill()
-	expect(false, true, false)
+	expect(false, map[string]bool{one: true, two: false})
 	n.prepare(t, pod("a", "one"))
 	same(t, "calls of the process that is left", first.Taken(), "prepare one")
 	first.Kill()
-	expect(true, false, false)
+	expect(true, map[string]bool{one: false, two: false})
 	if err := os.Remove(first.Endpoint); err != nil {
 		t.Fatal(err)
 	}
 	listen(t, first)
-	expect(false, false, true) // registered again, and so the last
+	expect(false, map[string]bool{one: true, two: false})
 
-	// A driver that stops removes its socket.
-	for _, socket := range []string{first.Endpoint, filepath.Join(n.registry(), "second.sock")} {
-		if err := os.Remove(socket); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Remove(filepath.Join(n.registry(), two)); err != nil {
+		t.Fatal(err)
 	}
-	expect(true)
+	first.Stop() // which removes its socket
+	expect(true, map[string]bool{})
+	listen(t, first)
+	expect(false, map[string]bool{one: true})
 }
