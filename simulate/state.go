@@ -231,10 +231,11 @@ func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 }
 
 // Utilization returns the fraction of each pool of a node that is in use, for decisions such as
-// cluster-autoscaler's scale-down. It is that of the devices, or of the most consumed counter (KEP-4815),
-// whichever is larger. A device with shares in use (KEP-5075) counts by its most consumed capacity. Fractions
-// are from 0 to 1, or more if the pool is overcommitted. Pools of several nodes are not listed, nor anything of
-// a removed node. An undecided node counts as its cheapest remaining template.
+// cluster-autoscaler's scale-down: the mean over its devices. Devices that draw on counters (KEP-4815) are parts
+// of something larger. Each counter set counts once instead of them, by its most consumed counter. A device with
+// shares in use (KEP-5075) counts by its most consumed capacity. Fractions are from 0 to 1, or more if the pool is
+// overcommitted. Pools of several nodes are not listed, nor anything of a removed node. An undecided node counts
+// as its cheapest remaining template.
 func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
 	rec, found := s.data.record(s.data.translate(s.world, n))
 	if !found {

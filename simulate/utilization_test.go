@@ -58,7 +58,7 @@ func holding(name, driver, pool, device string, share types.UID, consumed map[re
 	return claim
 }
 
-// The part in use is that of the counter, the capacity or the devices of which most is taken.
+// The part in use is that of the counter or the capacity of which most is taken, and of devices the mean.
 func TestUtilization(t *testing.T) {
 	nic := func(name, device, bandwidth, queues string) *resourceapi.ResourceClaim {
 		return holding(name, "nic.example.com", "a-nic", device, types.UID(uuid.NewString()), map[resourceapi.QualifiedName]resource.Quantity{
@@ -72,7 +72,7 @@ func TestUtilization(t *testing.T) {
 		gpu, nic float64
 	}{
 		"nothing":                   {nil, 0, 0},
-		"devices":                   {[]*resourceapi.ResourceClaim{gpu("rest")}, 0.25, 0},
+		"a small partition":         {[]*resourceapi.ResourceClaim{gpu("rest")}, 0.1, 0},
 		"a counter":                 {[]*resourceapi.ResourceClaim{gpu("half-0")}, 0.5, 0},
 		"all of a counter":          {[]*resourceapi.ResourceClaim{gpu("whole")}, 1, 0},
 		"more of a counter than is": {[]*resourceapi.ResourceClaim{gpu("whole"), gpu("half-0")}, 1.5, 0},
@@ -155,5 +155,65 @@ func TestUtilizationOfNodesThatAreNotReal(t *testing.T) {
 	}
 	if found := maps.Collect(sim.State().Utilization(gone)); len(found) != 0 {
 		t.Errorf("a node that is gone has %v", found)
+	}
+}
+
+// fourGPUs are the slices of a pool with four GPUs, each of which can be had whole or in halves, and a device without counters.
+func fourGPUs(node string) []*resourceapi.ResourceSlice {
+	sets, devices := &resourceapi.ResourceSlice{}, &resourceapi.ResourceSlice{}
+	sets.Name, devices.Name = node+"-sets", node+"-devices"
+	for _, s := range []*resourceapi.ResourceSlice{sets, devices} {
+		s.Spec.Driver, s.Spec.NodeName = "gpu.example.com", &node
+		s.Spec.Pool = resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 2}
+	}
+	for i := range 4 {
+		set := fmt.Sprintf("gpu-%d", i)
+		counters := func(memory, cores string) map[string]resourceapi.Counter {
+			return map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(memory)}, "cores": {Value: resource.MustParse(cores)}}
+		}
+		draws := func(memory, cores string) []resourceapi.DeviceCounterConsumption {
+			return []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: counters(memory, cores)}}
+		}
+		sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: set, Counters: counters("80Gi", "8")})
+		devices.Spec.Devices = append(devices.Spec.Devices, resourceapi.Device{Name: set, ConsumesCounters: draws("80Gi", "8")},
+			resourceapi.Device{Name: set + "-a", ConsumesCounters: draws("40Gi", "3")}, resourceapi.Device{Name: set + "-b", ConsumesCounters: draws("40Gi", "3")})
+	}
+	return []*resourceapi.ResourceSlice{sets, devices}
+}
+
+// A GPU that is used up does not make a pool of four look full, and devices that share a GPU count once.
+func TestUtilizationOfSeveralCounterSets(t *testing.T) {
+	for name, test := range map[string]struct {
+		held  []string
+		plain int // devices without counters
+		want  float64
+	}{
+		"one of four GPUs":          {[]string{"gpu-0"}, 0, 1.0 / 4},
+		"two halves of a GPU":       {[]string{"gpu-0-a", "gpu-0-b"}, 0, 1.0 / 4},
+		"halves of two GPUs":        {[]string{"gpu-0-a", "gpu-3-b"}, 0, 1.0 / 4},
+		"all GPUs":                  {[]string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, 0, 1},
+		"a GPU beside a plain one":  {[]string{"gpu-0"}, 1, 1.0 / 5},
+		"the plain one":             {[]string{"plain-0"}, 1, 1.0 / 5},
+		"a half, and two plain":     {[]string{"gpu-2-a", "plain-0", "plain-1"}, 4, 2.5 / 8},
+		"more than there is of one": {[]string{"gpu-0", "gpu-0-a"}, 0, 1.5 / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := gpuCluster()
+			c.Nodes, c.Slices = []*corev1.Node{nodeNamed("a")}, fourGPUs("a")
+			for i := range test.plain {
+				c.Slices[1].Spec.Devices = append(c.Slices[1].Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("plain-%d", i)})
+			}
+			for _, device := range test.held {
+				c.Claims = append(c.Claims, holding(device, "gpu.example.com", "a", device, "", nil))
+			}
+			state := open(t, c, simulate.Options{})
+			node, err := state.Node("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := maps.Collect(state.Utilization(node)); got[pools.PoolID{Driver: "gpu.example.com", Name: "a"}] != test.want {
+				t.Errorf("%v is in use, want %v", got, test.want)
+			}
+		})
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Utilization returns the fraction of each pool that is in use: that of its devices, or of its most consumed
-// counter, whichever is larger.
+// Utilization returns the fraction of each pool that is in use: the mean over its counter sets and its devices
+// without counters. A counter set counts by its most consumed counter.
 func (inv *Inventory) Utilization(u Uses) iter.Seq2[pools.PoolID, float64] {
 	return func(yield func(pools.PoolID, float64) bool) {
 		for i := range inv.Pools {
@@ -30,28 +30,45 @@ func (p *OwnPool) utilization(u Uses) float64 {
 		return 0
 	}
 	type counter struct{ set, name string }
-	devices, consumed := 0.0, make(map[counter]float64)
+	used, consumed := 0.0, make(map[counter]float64)
 	for i := range u {
 		device := p.Devices[u[i].Device-p.First]
-		devices += u[i].part(device)
+		if len(device.ConsumesCounters) == 0 {
+			used += u[i].part(device)
+		}
 		for _, draw := range device.ConsumesCounters {
 			for name, amount := range draw.Counters {
 				consumed[counter{draw.CounterSet, name}] += amount.Value.AsApproximateFloat64()
 			}
 		}
 	}
-	most := devices / float64(len(p.Devices))
 	for _, slice := range p.slices {
 		for _, set := range slice.Spec.SharedCounters {
+			most := 0.0
 			for name, amount := range set.Counters {
 				// A counter of zero cannot be consumed.
 				if has := amount.Value.AsApproximateFloat64(); has > 0 {
 					most = max(most, consumed[counter{set.Name, name}]/has)
 				}
 			}
+			used += most
 		}
 	}
-	return most
+	return used / float64(p.units())
+}
+
+// units is the number of counter sets on which devices of the pool draw, and of devices without counters.
+func (f *PoolFacts) units() int {
+	plain, sets := 0, make(map[string]bool)
+	for _, device := range f.Devices {
+		if len(device.ConsumesCounters) == 0 {
+			plain++
+		}
+		for _, draw := range device.ConsumesCounters {
+			sets[draw.CounterSet] = true
+		}
+	}
+	return plain + len(sets)
 }
 
 // part is the fraction of a device that is in use. For a device with shares, it is the fraction of its most
