@@ -17,7 +17,8 @@ import (
 )
 
 // Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. DaemonSet pods,
-// mirror pods and ended pods are removed with the node. The others are placed as kube-scheduler would: by
+// mirror pods and ended pods are removed with the node. So are pods that are being deleted, except those of a
+// StatefulSet: others have been made in their place already. The others are placed as kube-scheduler would: by
 // priority, then node by node, oldest first. Claims that were generated for a pod are allocated again, and so
 // are claims that no other pod uses. A claim that other pods use restricts the pod to where it can be used. What
 // the pods of a group must have in common is not looked at: place those with Gang before. The result counts the
@@ -85,7 +86,12 @@ func moves(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner != nil && owner.Kind == "DaemonSet" {
+		return false
+	}
+	// A StatefulSet makes a pod again once the old one is gone, as it has the same name. Other controllers do not wait.
+	if pod.DeletionTimestamp != nil && (owner == nil || owner.Kind != "StatefulSet") {
 		return false
 	}
 	return nodefit.Occupies(pod) || pod.Spec.NodeName == ""
