@@ -23,9 +23,20 @@ type End struct {
 
 // Expected returns the expected end of a pod: the EndAnnotation of the pod, else that of its Job. Without both,
 // it is the earlier of the deadlines: status.startTime plus spec.activeDeadlineSeconds, of the pod and of the
-// Job. The Job is nil for a pod without one. known is false if there is none of these. The error names the
-// object with an invalid annotation.
+// Job. A pod that is being deleted ends at its metadata.deletionTimestamp at the latest. The Job is nil for a pod
+// without one. known is false if there is none of these. The error names the object with an invalid annotation.
 func Expected(pod *corev1.Pod, job *batchv1.Job) (at time.Time, known bool, err error) {
+	if at, known, err = planned(pod, job); err != nil {
+		return at, known, err
+	}
+	if deleted := pod.DeletionTimestamp; deleted != nil && (!known || deleted.Time.Before(at)) {
+		return deleted.Time, true, nil
+	}
+	return at, known, nil
+}
+
+// planned is Expected for a pod that nobody deletes.
+func planned(pod *corev1.Pod, job *batchv1.Job) (at time.Time, known bool, err error) {
 	if at, known, err = annotated("pod", pod); known || err != nil {
 		return at, known, err
 	}

@@ -44,6 +44,10 @@ func TestExpected(t *testing.T) {
 	}
 	waits := pod("", 60)
 	waits.Status.StartTime = nil
+	deleted := func(p *corev1.Pod) *corev1.Pod {
+		p.DeletionTimestamp = ptr.To(metav1.NewTime(minutes(5)))
+		return p
+	}
 	const seven, nine = "2026-11-25T12:07:00Z", "2026-11-25T10:09:00-02:00"
 	for name, test := range map[string]struct {
 		pod   *corev1.Pod
@@ -61,6 +65,9 @@ func TestExpected(t *testing.T) {
 		"the job's deadline":              {pod: pod("", 0), job: job("", 180), want: minutes(3), known: true},
 		"the job's deadline comes first":  {pod: pod("", 300), job: job("", 180), want: minutes(3), known: true},
 		"the pod's deadline comes first":  {pod: pod("", 120), job: job("", 180), want: minutes(2), known: true},
+		"being deleted":                   {pod: deleted(pod("", 0)), want: minutes(5), known: true},
+		"deleted before it would end":     {pod: deleted(pod(seven, 0)), want: minutes(5), known: true},
+		"deleted, and ends before":        {pod: deleted(pod("", 120)), job: job("", 600), want: minutes(2), known: true},
 		"the annotation is no time":       {pod: pod("soon", 60), err: "pod n/p: metadata.annotations[" + when.EndAnnotation + "]: "},
 		"the job's annotation is no time": {pod: pod("", 60), job: job("soon", 60), err: "job n/j: metadata.annotations[" + when.EndAnnotation + "]: "},
 	} {

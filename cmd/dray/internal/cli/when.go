@@ -68,8 +68,9 @@ are named wait alone, as if no others did.
 The file of --ends has a pod and a time on each line, as in
 "ml/train-0 2026-11-25T15:00:00Z" or "train-1 1h30m". For other pods the annotation
 ` + when.EndAnnotation + ` of the pod or its Job says when it
-ends. Without it, the earlier deadline of both counts (activeDeadlineSeconds). Pods of
-which nobody says it stay. A pod that starts ends after its own deadline.
+ends. Without it, the earlier deadline of both counts (activeDeadlineSeconds). Pods that
+are being deleted end with their grace period at the latest. Pods of which nobody says
+it stay. A pod that starts ends after its own deadline.
 
 Exit status: 0 if all start at some time, 1 if not, 2 for wrong usage or input, 3 if
 that is not known.`,
