@@ -395,3 +395,21 @@ func TestErrorsNameClaims(t *testing.T) {
 		t.Errorf("got %v, want %s", found.Err, want)
 	}
 }
+
+// Pods that cannot be understood keep no others from being asked about.
+func TestShapesOfFaultyPods(t *testing.T) {
+	state := open(t, gpuCluster("a"), simulate.Options{})
+	pods := append(gpuPods("missing", 2), gpuPods("one", 3)...)
+	shapes, err := state.Shapes(append(pods, gpuPods("two", 1)...))
+	if len(shapes) != 2 || len(shapes[0].Pods) != 1 || len(shapes[1].Pods) != 3 {
+		t.Fatalf("shapes %v", shapes)
+	}
+	for _, pod := range pods[:2] {
+		if err == nil || !strings.Contains(err.Error(), "pod default/"+pod.Name+": ") {
+			t.Errorf("error %v does not name %s", err, pod.Name)
+		}
+	}
+	if found := fit(t, state, shapes[1], simulate.Real(nil)); found.Pods != 4 {
+		t.Errorf("%d pods fit, want 4", found.Pods)
+	}
+}

@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -34,15 +35,18 @@ type State struct {
 func (s *State) Faults() []Fault { return s.world.faults }
 
 // Shapes groups pods by what they ask for. Shapes with the most devices come first, equal ones in the order
-// given. It takes time in proportion to the pods, and compiles expressions once per shape. The error names a
-// pod, and what is wrong with it or with an object that it refers to.
+// given. It takes time in proportion to the pods, and compiles expressions once per shape. The error joins one for
+// each pod that is in no shape: it names the pod, and what is wrong with it or with an object that it refers to. The
+// shapes have all other pods then.
 func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 	byKind := make(map[string]*Shape)
 	var shapes []*Shape
+	var errs []error
 	for _, pod := range pods {
 		kind, err := s.world.kindOf(pod)
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
+			continue
 		}
 		shape := byKind[kind.key]
 		if shape == nil {
@@ -53,7 +57,7 @@ func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 		shape.Pods = append(shape.Pods, pod)
 	}
 	slices.SortStableFunc(shapes, func(a, b *Shape) int { return cmp.Compare(b.kind.size(), a.kind.size()) })
-	return shapes, nil
+	return shapes, errors.Join(errs...)
 }
 
 // Template reads a template. It takes time in proportion to its devices. The error says what is wrong with the
