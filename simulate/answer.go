@@ -105,7 +105,7 @@ func (a *podNeeds) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecor
 			return known.(reply), nil
 		}
 	}
-	s := &step{podNeeds: a, call: *c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, doubt: rec.options.doubt}}
+	s := &step{podNeeds: a, call: *c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, rules: rec.options.rules, doubt: rec.options.doubt}}
 	if err := s.run(); err != nil {
 		return reply{}, err
 	}
@@ -167,7 +167,7 @@ func (s *step) parts(b *branch) []part {
 	at := make(map[string]int)
 	for _, g := range b.groups {
 		for _, member := range g.members {
-			inv := s.next.choice.members[member].facts
+			inv := s.next.facts(member)
 			number := s.variant(s.node, inv)
 			if number < 0 {
 				s.changed = true
@@ -227,7 +227,7 @@ func (s *step) part(b *branch, p part) error {
 	if s.changed = s.changed || len(groups) < len(p.groups); len(groups) == 0 {
 		return nil
 	}
-	first := s.next.choice.members[groups[0].members[0]].facts
+	first := s.next.facts(groups[0].members[0])
 	taken, err := s.served(&s.call, s.version, s.node, &nodeRecord{nodeDevices: nodeDevices{facts: first, state: b.state}}, p.number)
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ func (a *podNeeds) takesSameShared(one, other *onenode.Answer) bool {
 
 // roomOfOptions is room for an undecided node: the number of the template with most room, up to a limit.
 func (a *podNeeds) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n int64, doubt bool, err error) {
-	s := &step{podNeeds: a, call: *c, version: &version{surroundings: &onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
+	s := &step{podNeeds: a, call: *c, version: &version{surroundings: &onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice, rules: rec.options.rules}}
 	var open int64
 	var because *onenode.Answer
 	if because = rec.options.doubt; because != nil {

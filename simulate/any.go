@@ -24,21 +24,22 @@ type choice struct {
 	started atomic.Pointer[started]
 }
 
-// started caches the options of a node without pods, for one read set.
+// started caches the options of a node without pods, for one read set and the taint rules of the options.
 type started struct {
 	readSet *onenode.ReadSet
 	options *options
 }
 
 // start returns the options of a node without pods.
-func (c *choice) start(l *onenode.ReadSet) *options {
-	if known := c.started.Load(); known != nil && known.readSet == l {
+func (c *choice) start(l *onenode.ReadSet, rules *taintRules) *options {
+	if known := c.started.Load(); known != nil && known.readSet == l && known.options.rules == rules {
 		return known.options
 	}
-	o := &options{choice: c}
+	o := &options{choice: c, rules: rules}
 	sort := newSorter(o)
 	for i, t := range c.members {
-		sort.add(t.facts.State(l, nil), t.facts, t.used, int32(i))
+		facts := t.under(rules)
+		sort.add(facts.State(l, nil), facts, t.used, int32(i))
 	}
 	c.started.Store(&started{l, o})
 	return o
@@ -55,6 +56,7 @@ func (c *choice) lacks(label string) bool {
 // options are the templates that an undecided node can still be of. They are immutable.
 type options struct {
 	choice   *choice
+	rules    *taintRules // that apply to the templates
 	branches []branch
 	// doubt is the first undecided or failed answer that removed a template, nil if there was none. That
 	// template may have had room.
@@ -122,18 +124,21 @@ func appendAmounts(to []byte, list []int64) []byte {
 
 // withReadSet returns the options with another read set. It may distinguish templates that were in the same state.
 func (o *options) withReadSet(l *onenode.ReadSet) *options {
-	next := &options{choice: o.choice, doubt: o.doubt}
+	next := &options{choice: o.choice, rules: o.rules, doubt: o.doubt}
 	sort := newSorter(next)
 	for _, b := range o.branches {
 		for _, g := range b.groups {
 			for _, member := range g.members {
-				inv := o.choice.members[member].facts
+				inv := o.facts(member)
 				sort.add(inv.State(l, b.state.Uses), inv, g.used, member)
 			}
 		}
 	}
 	return next
 }
+
+// facts returns those of a template, by its position in the choice.
+func (o *options) facts(member int32) *nodeFacts { return o.choice.members[member].under(o.rules) }
 
 // members lists the remaining templates, as positions in the choice, ascending.
 func (o *options) members() []int32 {
@@ -178,8 +183,8 @@ func (o *options) only(t *Template) *options {
 		return nil
 	}
 	member := int32(slices.Index(o.choice.members, t))
-	one := optionGroup{example: t.facts, used: g.used, members: []int32{member}}
-	return &options{choice: o.choice, branches: []branch{{state: b.state, groups: []optionGroup{one}}}}
+	one := optionGroup{example: o.facts(member), used: g.used, members: []int32{member}}
+	return &options{choice: o.choice, rules: o.rules, branches: []branch{{state: b.state, groups: []optionGroup{one}}}}
 }
 
 // same reports whether the same templates remain, in the same states.
@@ -200,5 +205,5 @@ func (r *nodeRecord) as(t *Template) (nodeRecord, bool) {
 	if b == nil {
 		return nodeRecord{}, false
 	}
-	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: b.state}, used: g.used, pods: r.pods}, true
+	return nodeRecord{nodeDevices: nodeDevices{facts: t.under(r.options.rules), state: b.state}, used: g.used, pods: r.pods}, true
 }

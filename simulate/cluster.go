@@ -16,6 +16,7 @@ import (
 	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate/internal/lists"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
@@ -279,4 +280,41 @@ func after[T lists.Object](in *input, list []T, of func(*Cluster) []T, stays fun
 // onSameNode reports whether a changed pod keeps its position in the list: it still runs on the same node.
 func onSameNode(before, after *corev1.Pod) bool {
 	return nodefit.Occupies(before) && nodefit.Occupies(after) && before.Spec.NodeName == after.Spec.NodeName
+}
+
+// taintRules are the taint rules of the input, sorted by name. Nil has none. Worlds with the same rules share them.
+type taintRules struct {
+	list []*resourceapi.DeviceTaintRule
+}
+
+// applied returns slices with the taints of the rules. Slices without such devices are not copied.
+func (r *taintRules) applied(published []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	if r == nil {
+		return published
+	}
+	return podclaims.ApplyTaintRules(published, r.list)
+}
+
+// removed returns slices as they were before the rules were applied.
+func (r *taintRules) removed(patched []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	if r == nil {
+		return patched
+	}
+	list := slices.Clone(patched)
+	for i, slice := range list {
+		before := slice.DeepCopy()
+		for d := range before.Spec.Devices {
+			before.Spec.Devices[d].Taints = nil
+		}
+		added := r.applied([]*resourceapi.ResourceSlice{before})[0]
+		if added == before {
+			continue // no rule selects the slice
+		}
+		for d := range before.Spec.Devices {
+			all := slice.Spec.Devices[d].Taints // those of the rules come last
+			before.Spec.Devices[d].Taints = slices.Clip(all[:len(all)-len(added.Spec.Devices[d].Taints)])
+		}
+		list[i] = before
+	}
+	return list
 }

@@ -14,7 +14,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
@@ -84,9 +83,7 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 		}
 	}
 	m.updateReadSet()
-	if w.options.Features.DeviceTaints {
-		published = podclaims.ApplyTaintRules(published, w.rules)
-	}
+	published = w.rules.applied(published)
 	facts := &nodeFacts{
 		Inventory: onenode.NewInventory(w.gates, node, published), index: m.data.real.Len(), allocatable: w.resources.Of(node.Status.Allocatable),
 	}
@@ -234,7 +231,7 @@ func (w *world) expect(inv *nodeFacts, shared *onenode.SharedPools, t *Template)
 	more := slices.Clip(inv.Slices())
 	for _, slice := range t.published {
 		if !published[slice.Spec.Driver] {
-			more = append(more, t.expected(slice, inv.Node.Name))
+			more = append(more, w.rules.applied([]*resourceapi.ResourceSlice{t.expected(slice, inv.Node.Name)})...)
 		}
 	}
 	if len(more) == len(inv.Published) {

@@ -344,7 +344,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	buffer := make([]string, 0, len(t))
 	for _, part := range on.list() {
 		if part.template != nil {
-			m.eachDomain(part.template.facts, t, buffer, func(values []string) {
+			m.eachDomain(part.template.under(m.data.rules), t, buffer, func(values []string) {
 				i := find(values)
 				parts[i] = append(parts[i], part)
 			})

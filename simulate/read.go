@@ -6,10 +6,12 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -84,9 +86,10 @@ func (k *podKind) known() *kindBefore {
 // read reads a cluster. It reuses what the previous world read from the same objects.
 func (w *world) read(c *Cluster, before *world, expected []expectation) (*State, error) {
 	w.extended = podclaims.ClassesByResource(c.Classes)
-	d := &version{}
+	published := w.withRules(c, before)
+	d := &version{rules: w.rules}
 	by := new(table.Edition)
-	if err := w.addNodes(c, before, expected, d, by); err != nil {
+	if err := w.addNodes(c, published, before, expected, d, by); err != nil {
 		return nil, err
 	}
 	w.addClaims(c, w.addObjects(c), d, by)
@@ -100,8 +103,8 @@ func (w *world) read(c *Cluster, before *world, expected []expectation) (*State,
 }
 
 // addNodes reads nodes and slices.
-func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *table.Edition) error {
-	own, shared := w.divide(w.withRules(c, before))
+func (w *world) addNodes(c *Cluster, published []*resourceapi.ResourceSlice, before *world, expected []expectation, d *version, by *table.Edition) error {
+	own, shared := w.divide(published)
 	if before != nil && slices.Equal(before.shared.Published, shared) {
 		w.shared = before.shared
 	} else {
@@ -149,27 +152,39 @@ func (w *world) factsBefore(node *corev1.Node, published []*resourceapi.Resource
 // withRules returns the slices with the taints of the taint rules. Slices that the previous world patched are
 // reused.
 func (w *world) withRules(c *Cluster, before *world) []*resourceapi.ResourceSlice {
-	if !w.options.Features.DeviceTaints || len(c.TaintRules) == 0 {
+	if w.rules = w.readRules(c, before); w.rules == nil {
 		return c.Slices
 	}
-	w.rules, w.patched = c.TaintRules, make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice)
+	w.patched = make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice)
 	all := slices.Clone(c.Slices)
 	var fresh []*resourceapi.ResourceSlice
 	var at []int
 	for i, slice := range c.Slices {
-		if before != nil && slices.Equal(before.rules, w.rules) && before.patched[slice] != nil {
+		if before != nil && before.rules == w.rules && before.patched[slice] != nil {
 			all[i] = before.patched[slice]
 			continue
 		}
 		fresh, at = append(fresh, slice), append(at, i)
 	}
-	for i, patched := range podclaims.ApplyTaintRules(fresh, c.TaintRules) {
+	for i, patched := range w.rules.applied(fresh) {
 		all[at[i]] = patched
 	}
 	for i, slice := range c.Slices {
 		w.patched[slice] = all[i]
 	}
 	return all
+}
+
+// readRules returns the taint rules of the input, nil if there are none or the feature is off.
+func (w *world) readRules(c *Cluster, before *world) *taintRules {
+	if !w.options.Features.DeviceTaints || len(c.TaintRules) == 0 {
+		return nil
+	}
+	list := slices.SortedStableFunc(slices.Values(c.TaintRules), byName)
+	if before != nil && before.rules != nil && slices.Equal(before.rules.list, list) {
+		return before.rules
+	}
+	return &taintRules{list}
 }
 
 // divide separates the slices of pools that belong to one node from all others. A pool with an invalid node
@@ -206,6 +221,8 @@ func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][
 	}
 	return own, shared
 }
+
+func byName[T metav1.Object](a, b T) int { return strings.Compare(a.GetName(), b.GetName()) }
 
 func checkSelectors(slice *resourceapi.ResourceSlice) error {
 	if s := slice.Spec.NodeSelector; s != nil {

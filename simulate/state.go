@@ -79,7 +79,7 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
 	}
 	spec.Slices = slices.Clone(spec.Slices)
-	t := &Template{spec: spec, of: w.resources}
+	t := &Template{spec: spec, of: w.resources, gates: w.gates}
 	var err error
 	if t.published, err = spec.withUnknown(); err != nil {
 		return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
@@ -95,14 +95,15 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 }
 
 // TemplateOf returns a template of a real node: its devices, its labels, and those of its pods for which daemon
-// returns true. It is an error if there is no such node.
+// returns true. Its devices have the taints that their drivers publish, and no simulated ones. It is an error if there
+// is no such node.
 func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
 	index, found := s.data.realNamed(s.world, node)
 	if !found {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
 	rec := s.data.real.At(index)
-	spec := TemplateSpec{Node: rec.facts.Node, Slices: rec.facts.Slices()}
+	spec := TemplateSpec{Node: rec.facts.Node, Slices: s.world.rules.removed(rec.facts.Published)}
 	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
 		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
 			spec.Daemon = append(spec.Daemon, entry.pod)
@@ -141,10 +142,10 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	}
 	c := &choice{members: slices.Clone(templates)}
 	slices.SortStableFunc(c.members, func(a, b *Template) int { return cmp.Compare(a.spec.Price, b.spec.Price) })
-	c.start(s.world.ReadSet())
+	c.start(s.world.ReadSet(), s.world.rules)
 	node := &corev1.Node{}
 	node.Name, node.Labels = name, commonLabels(c.members)
-	t := &Template{of: s.world.resources, spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
+	t := &Template{of: s.world.resources, gates: s.world.gates, spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
 	t.facts = &nodeFacts{Inventory: onenode.NewInventory(s.world.gates, node, nil), template: t, index: -1}
 	return t, nil
 }

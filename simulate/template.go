@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
@@ -28,7 +29,7 @@ type TemplateSpec struct {
 	// Node is the model of the nodes. Each gets its name with a number.
 	Node *corev1.Node
 	// Slices are the slices of one node. Names of pools and slices get the number of the node. Slices for all
-	// nodes, or with a node selector, belong in Cluster.
+	// nodes, or with a node selector, belong in Cluster. Cluster.TaintRules apply to them.
 	Slices []*resourceapi.ResourceSlice
 	// Daemon are pods that run on each of the nodes. They use resources. Claims are not allocated for them.
 	Daemon []*corev1.Pod
@@ -61,6 +62,28 @@ type Template struct {
 	used  []int64
 	// choice is set if Any made the template.
 	choice *choice
+	gates  pools.Gates
+	// tainted has the facts with the taints of rules.
+	tainted memo.Map[*taintRules, *nodeFacts]
+}
+
+// fewRules is how many versions of the taint rules a template knows the facts for.
+const fewRules = 4
+
+// under returns the facts of the first node with the taints of rules.
+func (t *Template) under(rules *taintRules) *nodeFacts {
+	if rules == nil || t.choice != nil {
+		return t.facts
+	}
+	if known, found := t.tainted.Get(rules); found {
+		return known
+	}
+	facts := t.facts
+	if patched := rules.applied(t.facts.Published); !slices.Equal(patched, t.facts.Published) {
+		facts = facts.with(onenode.NewInventory(t.gates, facts.Node, patched))
+	}
+	t.tainted.Add(rules, facts, fewRules)
+	return facts
 }
 
 // Node returns the node of the TemplateSpec. For Any, it has a name, and the labels that all templates have in
@@ -192,7 +215,7 @@ func (w *world) withRealNames(n Node, inv *nodeFacts) *nodeFacts {
 		if inv.template != n.template { // the node was undecided
 			rename(node, published, n)
 		}
-		inv = inv.with(onenode.NewInventory(w.gates, node, published))
+		inv = inv.with(onenode.NewInventory(w.gates, node, w.rules.applied(published)))
 	}
 	return inv
 }

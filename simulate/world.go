@@ -41,8 +41,9 @@ type family struct {
 	published []*nodeFacts
 	devices   int
 	shared    *onenode.SharedPools // as read, without simulated changes
-	// rules are the taint rules of the input. patched has each slice with the taints that the rules add.
-	rules   []*resourceapi.DeviceTaintRule
+	// rules are the taint rules of the input, nil if there are none. patched has each slice with the taints that the
+	// rules add.
+	rules   *taintRules
 	patched map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice
 	// poolNodes has the real node of each pool that belongs to a single node.
 	poolNodes map[pools.PoolID]int
@@ -161,6 +162,7 @@ func (n Node) Template() *Template { return n.template }
 // version is the part of a State that simulation changes. Copies share structure, see table.Table.
 type version struct {
 	readSet *onenode.ReadSet
+	rules   *taintRules // those of the world, for nodes of templates
 	real    table.Table[nodeRecord]
 	claims  table.Table[claimRecord]
 	groups  []group
@@ -223,9 +225,10 @@ func (d *version) record(n Node) (nodeRecord, bool) {
 // fresh returns the record of a node of a template without pods.
 func (d *version) fresh(t *Template) nodeRecord {
 	if t.choice != nil {
-		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.readSet)}}
+		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.readSet, d.rules)}}
 	}
-	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: t.facts.State(d.readSet, nil)}, used: t.used}
+	facts := t.under(d.rules)
+	return nodeRecord{nodeDevices: nodeDevices{facts: facts, state: facts.State(d.readSet, nil)}, used: t.used}
 }
 
 // group returns the nodes of a template, an empty group if none was added.
