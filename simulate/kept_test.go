@@ -112,6 +112,50 @@ func TestUpdateKeeps(t *testing.T) {
 	}
 }
 
+// Nothing is read again if the lists have the same objects in another order, as those of an informer have each time.
+func TestUpdateKeepsInAnyOrder(t *testing.T) {
+	RunUsual(t)
+	c, _ := large(4, 0)
+	for _, first := range slices.Clone(c.Slices) {
+		first.Spec.Pool.ResourceSliceCount = 2
+		second := first.DeepCopy()
+		second.Name, second.Spec.Devices = second.Name+"-more", []resourceapi.Device{{Name: "more"}}
+		c.Slices = append(c.Slices, second)
+	}
+	for _, pool := range []string{"nic", "storage"} {
+		everywhere := &resourceapi.ResourceSlice{}
+		everywhere.Name = pool
+		everywhere.Spec = resourceapi.ResourceSliceSpec{Driver: "net.example.com", AllNodes: ptr.To(true), Pool: resourceapi.ResourcePool{Name: pool, Generation: 1, ResourceSliceCount: 1}}
+		c.Slices = append(c.Slices, everywhere)
+	}
+	for _, device := range []string{"gpu-1", "gpu-2"} {
+		rule := &resourceapi.DeviceTaintRule{}
+		rule.Name = device
+		rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: ptr.To("gpu.example.com"), Device: ptr.To(device)}
+		rule.Spec.Taint = resourceapi.DeviceTaint{Key: "sick", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+		c.TaintRules = append(c.TaintRules, rule)
+	}
+	state, err := Open(c, Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(c.Slices)
+	slices.Reverse(c.Nodes)
+	slices.Reverse(c.TaintRules)
+	next, err := state.Update(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.world.shared != state.world.shared {
+		t.Error("the pools of all nodes are read again")
+	}
+	for _, inv := range next.world.nodes {
+		if before := state.world.nodes[state.world.byName[inv.Node.Name]]; before.Inventory != inv.Inventory {
+			t.Errorf("node %s is read again", inv.Node.Name)
+		}
+	}
+}
+
 // The memory does not grow with the number of updates.
 func TestMemoryDoesNotGrowWithUpdates(t *testing.T) {
 	RunUsual(t)

@@ -187,8 +187,8 @@ func (w *world) readRules(c *Cluster, before *world) *taintRules {
 	return &taintRules{list}
 }
 
-// divide separates the slices of pools that belong to one node from all others. A pool with an invalid node
-// selector is left out.
+// divide separates the slices of pools that belong to one node from all others, each in the order of their names: the
+// lists of an informer have another order each time. A pool with an invalid node selector is left out.
 func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][]*resourceapi.ResourceSlice, shared []*resourceapi.ResourceSlice) {
 	nodeOf := make(map[pools.PoolID]string)
 	faulty := make(map[pools.PoolID]bool)
@@ -219,6 +219,10 @@ func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][
 			own[node] = append(own[node], slice)
 		}
 	}
+	for _, list := range own {
+		slices.SortStableFunc(list, byName)
+	}
+	slices.SortStableFunc(shared, byName)
 	return own, shared
 }
 
