@@ -6,6 +6,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -317,4 +318,45 @@ func (r *taintRules) removed(patched []*resourceapi.ResourceSlice) []*resourceap
 		list[i] = before
 	}
 	return list
+}
+
+// starting are taints of nodes that are not ready yet, by key or, ending in a slash, by the beginning of the key.
+// Controllers of Kubernetes, cloud providers and autoscalers set them, and remove them.
+var starting = []string{
+	corev1.TaintNodeNotReady, corev1.TaintNodeNetworkUnavailable, "node.cloudprovider.kubernetes.io/uninitialized", "karpenter.sh/unregistered",
+	"startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/",
+}
+
+// passing are taints that say in what state a node is, which new nodes are not in.
+var passing = append(slices.Clip(starting),
+	corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable, corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure,
+	corev1.TaintNodePIDPressure, corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown", "karpenter.sh/disrupted",
+	"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "status-taint.cluster-autoscaler.kubernetes.io/",
+)
+
+// asNew returns a node as it was when it was new: not cordoned, and without passing taints.
+func asNew(node *corev1.Node) *corev1.Node {
+	if node = without(node, passing); node.Spec.Unschedulable {
+		node = node.DeepCopy()
+		node.Spec.Unschedulable = false
+	}
+	return node
+}
+
+// asStarted returns a node as it will be once it has started.
+func asStarted(node *corev1.Node) *corev1.Node { return without(node, starting) }
+
+// without returns a node without some taints. A node that has none of them is not copied.
+func without(node *corev1.Node, taints []string) *corev1.Node {
+	has := func(taint corev1.Taint) bool {
+		return slices.ContainsFunc(taints, func(key string) bool {
+			return taint.Key == key || strings.HasSuffix(key, "/") && strings.HasPrefix(taint.Key, key)
+		})
+	}
+	if !slices.ContainsFunc(node.Spec.Taints, has) {
+		return node
+	}
+	node = node.DeepCopy()
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, has)
+	return node
 }

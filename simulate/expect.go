@@ -19,9 +19,10 @@ import (
 )
 
 // Expect adds devices to a real node that its drivers will publish: those of the template. The node need not be
-// ready. For each driver, existing slices take precedence, complete or not: those of the node in the Cluster,
-// then those expected before. In names of pools and slices, the node's name replaces that of the template's
-// node, or is appended. Nothing else about the node changes, such as taints and resources.
+// ready: as long as devices are expected, taints that a node has while it starts are ignored, such as not-ready. For
+// each driver, existing slices take precedence, complete or not: those of the node in the Cluster, then those
+// expected before. In names of pools and slices, the node's name replaces that of the template's node, or is
+// appended. Nothing else about the node changes, such as other taints and resources.
 //
 // Update keeps expected devices of nodes that still exist, until all their drivers have published. It is an
 // error if there is no such node, or if the template is undecided. Then nothing changes. It takes time in
@@ -237,7 +238,7 @@ func (w *world) expect(inv *nodeFacts, shared *onenode.SharedPools, t *Template)
 	if len(more) == len(inv.Published) {
 		return inv
 	}
-	return inv.with(onenode.NewInventory(w.gates, inv.Node, more))
+	return inv.with(onenode.NewInventory(w.gates, asStarted(inv.Node), more))
 }
 
 // expected returns a slice of the template with the names that it would have on a node.

@@ -404,7 +404,7 @@ func (w *world) admittedVariant(k *podKind, inv *nodeFacts) int16 {
 	if w.options.Memory.Off {
 		return w.variantOn(k, inv.Node)
 	}
-	if inv.template == nil && inv.index >= len(w.nodes) { // added by AddNode
+	if inv.template == nil && (inv.index >= len(w.nodes) || inv.Node != w.nodes[inv.index].Node) { // of AddNode or Expect
 		return w.variantOn(k, inv.Node)
 	}
 	if inv.template == nil {

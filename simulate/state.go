@@ -95,15 +95,16 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 }
 
 // TemplateOf returns a template of a real node: its devices, its labels, and those of its pods for which daemon
-// returns true. Its devices have the taints that their drivers publish, and no simulated ones. It is an error if there
-// is no such node.
+// returns true. The node is as it was when it was new: not cordoned, and without taints that say in what state it is,
+// such as not-ready, or that an autoscaler will remove it. Its devices have the taints that their drivers publish, and no
+// simulated ones. It is an error if there is no such node.
 func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
 	index, found := s.data.realNamed(s.world, node)
 	if !found {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
 	rec := s.data.real.At(index)
-	spec := TemplateSpec{Node: rec.facts.Node, Slices: s.world.rules.removed(rec.facts.Published)}
+	spec := TemplateSpec{Node: asNew(rec.facts.Node), Slices: s.world.rules.removed(rec.facts.Published)}
 	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
 		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
 			spec.Daemon = append(spec.Daemon, entry.pod)

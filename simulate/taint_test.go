@@ -4,11 +4,14 @@
 package simulate_test
 
 import (
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -88,5 +91,88 @@ func TestTaintRulesOfExpectedDevices(t *testing.T) {
 		if device := claims[0].Status.Allocation.Devices.Results[0].Device; device == "gpu-0" {
 			t.Errorf("pod %s gets a tainted device", p.Pod.Name)
 		}
+	}
+}
+
+// A node has taints while it starts, when its drivers have not published. Pods will fit there all the same.
+func TestExpectOnNodeThatStarts(t *testing.T) {
+	c := gpuCluster("a")
+	node := nodeNamed("b")
+	for _, key := range []string{"node.kubernetes.io/not-ready", "node.cloudprovider.kubernetes.io/uninitialized", "startup-taint.cluster-autoscaler.kubernetes.io/x"} {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+	c.Nodes = append(c.Nodes, node)
+	state := open(t, c, simulate.Options{})
+	template, err := state.TemplateOf("a", nil)
+	must(t, err)
+	shape := shapeOf(t, state, gpuPods("one", 1))
+	sim := state.Sim()
+	count := func(when string, s *simulate.State, want int) {
+		t.Helper()
+		if found := fit(t, s, shape, simulate.Real(nil)); found.Pods != want {
+			t.Errorf("%s: %d pods fit, want %d", when, found.Pods, want)
+		}
+	}
+	count("before", sim.State(), 4)
+	must(t, sim.Expect("b", template))
+	count("now", sim.State(), 8)
+	place(t, sim, shape, 8, simulate.Real(nil))
+	next, err := sim.State().Update(c)
+	must(t, err)
+	count("after an update", next, 8)
+	c.Slices = append(c.Slices, gpuSlice("b", 4))
+	next, err = next.Update(c)
+	must(t, err)
+	count("published, and not ready", next, 4)
+	cordoned, ready := node.DeepCopy(), node.DeepCopy()
+	cordoned.Spec.Taints = append(cordoned.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule})
+	ready.Spec.Taints = nil
+	c.Nodes = []*corev1.Node{c.Nodes[0], ready}
+	next, err = next.Update(c)
+	must(t, err)
+	count("ready", next, 8)
+	c.Nodes, c.Slices = []*corev1.Node{c.Nodes[0], cordoned}, c.Slices[:1]
+	sim = open(t, c, simulate.Options{}).Sim()
+	template, err = sim.State().TemplateOf("a", nil)
+	must(t, err)
+	must(t, sim.Expect("b", template))
+	count("about to be removed", sim.State(), 4)
+}
+
+// New nodes like one that is sick, cordoned or about to be removed are as that node was when it was new.
+func TestTemplateOfNodeInAState(t *testing.T) {
+	c := gpuCluster("a")
+	node := c.Nodes[0]
+	node.Spec.Unschedulable = true
+	for _, key := range []string{
+		"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure",
+		"node.cloudprovider.kubernetes.io/shutdown", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted",
+		"startup-taint.cluster-autoscaler.kubernetes.io/x", "status-taint.cluster-autoscaler.kubernetes.io/y",
+	} {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+	lasting := corev1.Taint{Key: "gpu.example.com/only", Effect: corev1.TaintEffectNoSchedule}
+	node.Spec.Taints = append(node.Spec.Taints, lasting)
+	before := node.DeepCopy()
+	state := open(t, c, simulate.Options{})
+	sim := state.Sim()
+	sick := pools.DeviceID{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}
+	must(t, sim.Taint(resourceapi.DeviceTaint{Key: "sick", Effect: resourceapi.DeviceTaintEffectNoSchedule}, slices.Values([]pools.DeviceID{sick})))
+	pods := gpuPods("one", 2)
+	pods[1].Spec.Tolerations = []corev1.Toleration{{Key: lasting.Key, Operator: corev1.TolerationOpExists}}
+	for when, s := range map[string]*simulate.State{"the node": state, "the node with a sick device": sim.State()} {
+		template, err := s.TemplateOf("a", nil)
+		must(t, err)
+		for i, want := range []int{0, 4} {
+			if found := fit(t, s, shapeOf(t, s, pods[i:i+1]), simulate.New(template, 1)); found.Pods != want {
+				t.Errorf("%s: %d pods fit on a node like it, want %d", when, found.Pods, want)
+			}
+		}
+		if found := fit(t, s, shapeOf(t, s, pods[1:]), simulate.Real(nil)); found.Pods != 0 {
+			t.Errorf("%s: %d pods fit, want none", when, found.Pods)
+		}
+	}
+	if !slices.Equal(node.Spec.Taints, before.Spec.Taints) || !node.Spec.Unschedulable {
+		t.Error("the node was changed")
 	}
 }
