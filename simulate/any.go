@@ -39,7 +39,7 @@ func (c *choice) start(l *onenode.ReadSet, rules *taintRules) *options {
 	sort := newSorter(o)
 	for i, t := range c.members {
 		facts := t.under(rules)
-		sort.add(facts.State(l, nil), facts, t.used, int32(i))
+		sort.add(facts.State(l, t.held), facts, t.used, int32(i))
 	}
 	c.started.Store(&started{l, o})
 	return o

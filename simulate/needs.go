@@ -164,6 +164,15 @@ func (a *podNeeds) exhausts(facts *nodeFacts) bool {
 	return requests == 0 || requests == 1 && facts.TakenWhole()
 }
 
+// variantAnyway returns the variant of a kind for a node, whether or not its pods may run there.
+func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
+	if number := w.admittedVariant(k, facts); number >= 0 || len(k.asks) == 0 {
+		return max(0, number)
+	}
+	names, _ := w.fromDevices(k.asks, facts.Node)
+	return w.variant(k, names)
+}
+
 // served returns the answer for the devices of a node, and a variant.
 func (a *podNeeds) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
 	q := a.question(number)

@@ -174,15 +174,6 @@ func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.Allo
 	return nil
 }
 
-// variantAnyway returns the variant of a kind for a node, whether or not its pods may run there.
-func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
-	if number := w.admittedVariant(k, facts); number >= 0 || len(k.asks) == 0 {
-		return max(0, number)
-	}
-	names, _ := w.fromDevices(k.asks, facts.Node)
-	return w.variant(k, names)
-}
-
 // given adds up what allocations hold on a node.
 type given struct {
 	at           *nodeFacts // with the names of the node

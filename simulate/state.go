@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
@@ -89,9 +91,43 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 		Inventory: onenode.NewInventory(w.gates, node, published), template: t, index: -1, allocatable: w.resources.Of(spec.Node.Status.Allocatable),
 	}
 	for _, pod := range spec.Daemon {
-		t.used = amounts.Add(t.used, w.resources.Needs(pod, nil), 1)
+		t.used = amounts.Add(t.used, w.demandsOf(pod, t.facts), 1)
+		if err := s.equip(t, pod); err != nil {
+			return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
+		}
 	}
 	return t, nil
+}
+
+// equip allocates the claims of a daemon on each node of a template, as far as they are made for the pod. A daemon that
+// gets no devices takes none.
+func (s *State) equip(t *Template, daemon *corev1.Pod) error {
+	own := *daemon
+	own.Spec.ResourceClaims = slices.DeleteFunc(slices.Clone(own.Spec.ResourceClaims), func(c corev1.PodResourceClaim) bool { return c.ResourceClaimTemplateName == nil })
+	if len(own.Spec.ResourceClaims) == 0 && len(podclaims.ExtendedResources(daemon)) == 0 {
+		return nil
+	}
+	w := s.world
+	kind, err := w.kindWith(&own, true)
+	if err != nil {
+		return err
+	}
+	c, err := w.NewCall(context.Background())
+	if err != nil {
+		return err
+	}
+	facts := t.under(w.rules)
+	on := nodeRecord{nodeDevices: nodeDevices{facts: facts, state: facts.State(w.ReadSet(), t.held)}}
+	answer, err := s.data.needsOf(w, kind).served(&c, &s.data, Node{template: t}, &on, w.variantAnyway(kind, facts))
+	switch {
+	case err != nil:
+		return err
+	case answer.Fit == onenode.Fits:
+		t.held = answer.Next().Uses
+	case answer.Fit == onenode.Undecided:
+		return fmt.Errorf("pod %s/%s: it is not decided which devices it gets", daemon.Namespace, daemon.Name)
+	}
+	return nil
 }
 
 // TemplateOf returns a template of a real node: its devices, its labels, and those of its pods for which daemon

@@ -31,7 +31,9 @@ type TemplateSpec struct {
 	// Slices are the slices of one node. Names of pools and slices get the number of the node. Slices for all
 	// nodes, or with a node selector, belong in Cluster. Cluster.TaintRules apply to them.
 	Slices []*resourceapi.ResourceSlice
-	// Daemon are pods that run on each of the nodes. They use resources. Claims are not allocated for them.
+	// Daemon are pods that run on each of the nodes. They use resources, and the devices of the node that they get
+	// for claims made for them, and for extended resources. Claims that they name, and devices of pools of several
+	// nodes, are not looked at.
 	Daemon []*corev1.Pod
 	// Equal are groups of devices with the same unknown value of an attribute.
 	Equal []Equal
@@ -59,7 +61,9 @@ type Template struct {
 	published []*resourceapi.ResourceSlice
 	// facts are those of the first node, which represents all.
 	facts *nodeFacts
-	used  []int64
+	// used and held are the resources and devices that daemons use on each node.
+	used []int64
+	held onenode.Uses
 	// choice is set if Any made the template.
 	choice *choice
 	gates  pools.Gates

@@ -228,7 +228,7 @@ func (d *version) fresh(t *Template) nodeRecord {
 		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.readSet, d.rules)}}
 	}
 	facts := t.under(d.rules)
-	return nodeRecord{nodeDevices: nodeDevices{facts: facts, state: facts.State(d.readSet, nil)}, used: t.used}
+	return nodeRecord{nodeDevices: nodeDevices{facts: facts, state: facts.State(d.readSet, t.held)}, used: t.used}
 }
 
 // group returns the nodes of a template, an empty group if none was added.

@@ -68,7 +68,7 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, parties 
 		if slices.Contains(like[:i], name) {
 			continue
 		}
-		template, err := s.state.TemplateOf(name, ofDaemonSet)
+		template, err := s.state.TemplateOf(name, stays)
 		if err != nil {
 			return fmt.Errorf("--like: %w", err)
 		}
@@ -189,7 +189,7 @@ func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path str
 		}
 	}
 	q := mix.Question{}
-	if q.Types, q.Limits, err = list.Offers(s.state, further, ofDaemonSet); err != nil {
+	if q.Types, q.Limits, err = list.Offers(s.state, further, stays); err != nil {
 		return fmt.Errorf("--prices: %s: %w", path, err)
 	}
 	if most > 0 {

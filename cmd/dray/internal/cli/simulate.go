@@ -352,10 +352,10 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	return command
 }
 
-// plan places the pending pods on existing nodes first, and then on new ones. Pods of DaemonSets
+// plan places the pending pods on existing nodes first, and then on new ones. Pods of DaemonSets and mirror pods
 // also run on the new nodes.
 func (s *simulation) plan(ctx context.Context, parties []party, like string, most int) (planAnswer, error) {
-	template, err := s.state.TemplateOf(like, ofDaemonSet)
+	template, err := s.state.TemplateOf(like, stays)
 	if err != nil {
 		return planAnswer{}, fmt.Errorf("--like: %w", err)
 	}

@@ -352,7 +352,7 @@ func (s *simulation) after(c *change) (*simulate.State, simulate.Nodes, error) {
 		if c.add[like] < 0 {
 			return nil, on, fmt.Errorf("--add: %s=%d is negative", like, c.add[like])
 		}
-		template, err := s.state.TemplateOf(like, ofDaemonSet)
+		template, err := s.state.TemplateOf(like, stays)
 		if err != nil {
 			return nil, on, fmt.Errorf("--add: %w", err)
 		}
