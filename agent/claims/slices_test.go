@@ -4,6 +4,7 @@
 package claims
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -98,6 +99,40 @@ func TestStaleSlices(t *testing.T) {
 		set(leaves, true)
 		set(leaves, false)
 		expectAt(200, append([]string{others[0], "never-on-n"}, others[1:]...)...)
+	})
+}
+
+// TestLostAgain: a driver that registers again and is lost again counts as absent since then, not since it was lost before.
+func TestLostAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &plugins{changed: make(chan struct{}), lost: make(chan struct{}, 1)}
+		p.ctx, p.cancel = context.WithCancel(t.Context())
+		defer p.stop()
+		p.recordAbsences()
+		register := func() (at time.Time) {
+			conn, err := dial(filepath.Join(t.TempDir(), "nobody-listens.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = time.Now()
+			p.replace("reg.sock", &plugin{driver: gpus, socket: "reg.sock", conn: conn})
+			return at
+		}
+		expectSince := func(want time.Time) {
+			t.Helper()
+			synctest.Wait()
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			if since, absent := p.absent[gpus]; !absent || !since.Equal(want) {
+				t.Errorf("absent since %v (%v), want %v", since, absent, want)
+			}
+		}
+		lost := register()
+		expectSince(lost)
+		p.replace("reg.sock", nil) // the socket is removed
+		expectSince(lost)
+		time.Sleep(slicesDelay - time.Second)
+		expectSince(register())
 	})
 }
 
