@@ -30,7 +30,7 @@
 //
 // Drivers are found as kubelet finds them: by their sockets in the registration folder, and in
 // folders below it. Names that begin with a dot do not count.
-// They must serve version v1 of the DRA API.
+// They must serve version v1 or v1beta1 of the DRA API.
 //
 // # Where things are
 //

@@ -25,6 +25,7 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drahealthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
@@ -53,6 +54,8 @@ type plugin struct {
 	driver string
 	socket string // in the registration folder
 	conn   *grpc.ClientConn
+	// older says that the driver has only version v1beta1 of the API.
+	older bool
 	// connected tells whether the process can be reached.
 	connected bool
 	// health is the service with which the driver reports health, empty if it reports none.
@@ -269,7 +272,10 @@ func (p *plugins) client(driver string) (dra.DRAPluginClient, error) {
 			found = known
 		}
 	}
-	if found != nil {
+	switch {
+	case found != nil && found.older:
+		return drav1beta1.V1Beta1ClientWrapper{DRAPluginClient: drav1beta1.NewDRAPluginClient(found.conn)}, nil
+	case found != nil:
 		return dra.NewDRAPluginClient(found.conn), nil
 	}
 	return nil, fmt.Errorf("%w: there is no socket of it in %s", errNotRegistered, p.folder)
@@ -313,14 +319,16 @@ func accept(socket string, answer *registration.PluginInfo) (*plugin, error) {
 	if answer.GetName() == "" {
 		return nil, errors.New("DRA driver without a name")
 	}
-	if !slices.Contains(answer.GetSupportedVersions(), dra.DRAPluginService) {
-		return nil, fmt.Errorf("DRA driver %s supports %q, but not %s", answer.GetName(), answer.GetSupportedVersions(), dra.DRAPluginService)
+	older := !slices.Contains(answer.GetSupportedVersions(), dra.DRAPluginService)
+	if older && !slices.Contains(answer.GetSupportedVersions(), drav1beta1.DRAPluginService) {
+		return nil, fmt.Errorf("DRA driver %s supports %q, but neither %s nor %s",
+			answer.GetName(), answer.GetSupportedVersions(), dra.DRAPluginService, drav1beta1.DRAPluginService)
 	}
 	conn, err := dial(cmp.Or(answer.GetEndpoint(), socket)) // the endpoint is optional
 	if err != nil {
 		return nil, fmt.Errorf("DRA driver %s: %w", answer.GetName(), err)
 	}
-	found := &plugin{driver: answer.GetName(), socket: socket, conn: conn}
+	found := &plugin{driver: answer.GetName(), socket: socket, conn: conn, older: older}
 	// Drivers with the libraries of Kubernetes 1.36 have the older service only.
 	for _, service := range []string{drahealth.DRAResourceHealthService, drahealthv1alpha1.DRAResourceHealthService} {
 		if found.health == "" && slices.Contains(answer.GetSupportedVersions(), service) {

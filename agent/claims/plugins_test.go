@@ -22,13 +22,13 @@ func TestRegistration(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(n.registry(), "a-file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	old := startDriver(t, n.registry(), nics, func(d *driver) { d.Versions = []string{"v1beta1.DRAPlugin"} })
+	old := startDriver(t, n.registry(), nics, func(d *driver) { d.Versions = []string{"v1alpha4.Node"} })
 	toldOf := func(d *driver) (status *registration.RegistrationStatus) {
 		d.Set(func() { status = d.Told })
 		return status
 	}
 	fakecluster.Eventually(t, "a refusal", func() bool { return toldOf(old) != nil })
-	if told := toldOf(old); told.PluginRegistered || !strings.Contains(told.Error, "but not v1.DRAPlugin") {
+	if told := toldOf(old); told.PluginRegistered || !strings.Contains(told.Error, "but neither v1.DRAPlugin nor v1beta1.DRAPlugin") {
 		t.Errorf("told %v", told)
 	}
 	first := n.driver(t, gpus)
@@ -60,6 +60,21 @@ func TestRegistration(t *testing.T) {
 	})
 	n.prepare(t, pod("c", "three"))
 	same(t, "calls of the first process", first.Taken(), "prepare one", "prepare three")
+}
+
+// TestOlderAPI: drivers with the libraries of Kubernetes 1.33 have version v1beta1 of the API only, and kubelet 1.37 calls them.
+func TestOlderAPI(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus}, "a"))
+	gpu := n.driver(t, gpus, func(d *driver) { d.Versions = []string{"v1beta1.DRAPlugin"} })
+	a := pod("a", "one")
+	n.prepare(t, a)
+	devices, err := n.preparer.CDIDevices(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "devices", devices["main"], gpus+"/claim=one-0", gpus+"/claim=one-1")
+	n.release(t, a)
+	same(t, "calls", gpu.Taken(), "prepare one", "unprepare one")
 }
 
 // TestEndpoint: a driver need not say at which socket it is called. Then it is that of the registration. It has to say its name.

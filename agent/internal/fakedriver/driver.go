@@ -19,6 +19,7 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drahealthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/dray-project/dray/agent/internal/sockets"
@@ -33,7 +34,8 @@ type Driver struct {
 
 	// Change the following fields with Set while the driver runs.
 
-	// Versions are the versions that the driver supports.
+	// Versions are the versions that the driver announces. Of the versions of the DRA API, it serves
+	// those that it announced when it began to listen.
 	Versions []string
 	// Refuse has errors for calls for one claim, by "prepare UID" or "unprepare UID".
 	Refuse map[string]string
@@ -92,7 +94,12 @@ func (d *Driver) Listen() error {
 	}
 	server := grpc.NewServer()
 	registration.RegisterRegistrationServer(server, d)
-	dra.RegisterDRAPluginServer(server, d)
+	if slices.Contains(d.Versions, dra.DRAPluginService) {
+		dra.RegisterDRAPluginServer(server, d)
+	}
+	if slices.Contains(d.Versions, drav1beta1.DRAPluginService) {
+		drav1beta1.RegisterDRAPluginServer(server, drav1beta1.V1ServerWrapper{DRAPluginServer: d})
+	}
 	drahealth.RegisterDRAResourceHealthServer(server, d)
 	drahealthv1alpha1.RegisterDRAResourceHealthServer(server, drahealth.V1ServerWrapper{Server: d})
 	d.server, d.listener = server, listener

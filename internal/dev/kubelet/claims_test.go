@@ -126,6 +126,10 @@ var casesLikeKubelet = map[string]likeKubelet{
 		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "well", 0)}, options: []kubeletplugin.Option{kubeletplugin.HealthV1(false)},
 		want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Healthy well",
 	},
+	"the older API": {
+		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", 0)}, options: []kubeletplugin.Option{kubeletplugin.NodeV1(false)},
+		want: "claim:devices gpu=one Unknown\nclaim:devices gpu=zero Healthy",
+	},
 	"a report that is too old": {
 		devices: two, health: []kubeletplugin.DeviceHealth{healthy("0", "", time.Second), healthy("1", "", time.Hour)},
 		want: "claim:devices gpu=one Healthy\nclaim:devices gpu=zero Unknown",
