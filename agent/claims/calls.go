@@ -130,7 +130,7 @@ func (p *Preparer) performBy(ctx context.Context, op operation, name string, kno
 			continue
 		}
 		if answer.driver != nil {
-			answer.driver.SkipUnprepare = known[i].Drivers[name].SkipUnprepare
+			answer.driver.SkipUnprepare, answer.driver.Exclusive = known[i].Drivers[name].SkipUnprepare, known[i].Drivers[name].Exclusive
 		}
 		known[i] = known[i].withDriver(name, answer.driver)
 	}

@@ -117,7 +117,7 @@ func claim(uid string, drivers []string, pods ...string) *resourceapi.ResourceCl
 	out.Status.Allocation = &resourceapi.AllocationResult{}
 	for i, name := range drivers {
 		out.Status.Allocation.Devices.Results = append(out.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
-			Request: string(rune('a' + i)), Driver: name, Pool: "p", Device: fmt.Sprint(i),
+			Request: string(rune('a' + i)), Driver: name, Pool: uid, Device: fmt.Sprint(i),
 		})
 	}
 	for _, pod := range pods {

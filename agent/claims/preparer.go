@@ -104,7 +104,8 @@ func (p *Preparer) Stop() {
 
 // Prepare makes one attempt to prepare the claims of a pod. It returns nil if they are prepared, or
 // if there are none. Errors are
-//   - a *NotReadyError if a claim is not allocated, not reserved for the pod, or not its own;
+//   - a *NotReadyError if a claim is not allocated, not reserved for the pod, or not its own, or
+//     if its devices are still prepared for another claim, or others for this one;
 //   - one or several *DriverError if a driver is not registered or does not prepare a claim;
 //     the pod then gets an Event;
 //   - an error of the API server, of the checkpoint, or of ctx.
@@ -184,8 +185,15 @@ func (p *Preparer) claimFor(ctx context.Context, pod types.UID, claims []*resour
 			}
 			known = nil
 		}
-		if known == nil {
-			known = newRecord(claim)
+		allocated, reason := newRecord(claim), ""
+		switch {
+		case known == nil:
+			known, reason = allocated, p.records.conflict(allocated)
+		case !known.isOf(allocated):
+			reason = "its earlier devices are still prepared for a pod that was deleted"
+		}
+		if reason != "" {
+			return nil, &NotReadyError{klog.KObj(claim).String(), reason}
 		}
 		changed = changed || !slices.Contains(known.Pods, pod)
 		out = append(out, known.with(pod))

@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
@@ -201,6 +202,56 @@ func TestUnprepareIsRetried(t *testing.T) {
 	fakecluster.Eventually(t, "unprepare", func() bool { return len(gpu.Holds()) == 0 })
 	n.prepare(t, pod("b", "one"))
 	same(t, "prepared", gpu.Holds(), "one")
+}
+
+// TestDeviceOfEarlierClaim: after a pod was deleted by force, its device may be allocated to another claim
+// before the driver has unprepared it. Then the driver is not asked yet, as long as the device is not shared.
+func TestDeviceOfEarlierClaim(t *testing.T) {
+	later := claim("two", []string{gpus}, "b")
+	later.Status.Allocation.Devices.Results[0].Pool = "one" // the device of claim one
+	admin, share := claim("admin", []string{gpus}, "c"), claim("share", []string{gpus}, "d")
+	admin.Status.Allocation.Devices.Results[0].Pool, admin.Status.Allocation.Devices.Results[0].AdminAccess = "one", ptr.To(true)
+	share.Status.Allocation.Devices.Results[0].Pool, share.Status.Allocation.Devices.Results[0].ShareID = "one", ptr.To(types.UID("s"))
+	n := newNode(t, claim("one", []string{gpus}, "a"), later, admin, share)
+	gpu := n.driver(t, gpus, func(d *driver) { d.Refuse["unprepare one"] = "busy" })
+	n.prepare(t, pod("a", "one"))
+	n.prepare(t, pod("c", "admin"))
+	n.prepare(t, pod("d", "share"))
+	for _, released := range []bool{false, true} {
+		if released {
+			contains(t, n.preparer.Release(t.Context(), "a"), "busy")
+		}
+		n.preparer.Stop()
+		n.start(t) // the checkpoint has the devices, too
+		n.registered(t, gpus)
+		err := n.preparer.Prepare(t.Context(), pod("b", "two"))
+		contains(t, err, "claim ns/two: device gpu.example.com/one/0 is still prepared for claim ns/one")
+		if notReady := new(NotReadyError); !errors.As(err, &notReady) {
+			t.Errorf("error %T", err)
+		}
+	}
+	same(t, "prepared", gpu.Holds(), "admin", "one", "share")
+	gpu.Set(func() { clear(gpu.Refuse) })
+	if err := n.preparer.Await(t.Context(), pod("b", "two")); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "prepared", gpu.Holds(), "admin", "share", "two")
+}
+
+// TestAllocatedAnew: a claim of a pod that was deleted by force may be allocated anew for the next pod before it is unprepared.
+func TestAllocatedAnew(t *testing.T) {
+	one := claim("one", []string{gpus}, "a", "b")
+	n := newNode(t, one)
+	gpu := n.driver(t, gpus)
+	n.prepare(t, pod("a", "one"))
+	one.Status.Allocation.Devices.Results[0].Device = "another"
+	if _, err := n.client.ResourceV1().ResourceClaims("ns").UpdateStatus(t.Context(), one, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, n.preparer.Prepare(t.Context(), pod("b", "one")), "claim ns/one: its earlier devices are still prepared for a pod that was deleted")
+	n.release(t, pod("a"))
+	n.prepare(t, pod("b", "one"))
+	same(t, "calls", gpu.Taken(), "prepare one", "unprepare one", "prepare one")
 }
 
 // TestSkippedOperations: a driver is not asked for what the allocation says it need not do.

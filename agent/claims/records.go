@@ -40,6 +40,8 @@ type driverRecord struct {
 	SkipPrepare   bool     `json:"skipPrepare,omitempty"`
 	SkipUnprepare bool     `json:"skipUnprepare,omitempty"`
 	Devices       []device `json:"devices,omitempty"`
+	// Exclusive are the allocated devices that no other claim may have, with pool and name only.
+	Exclusive []device `json:"exclusive,omitempty"`
 }
 
 // isReady tells whether pods can use the driver's devices.
@@ -88,6 +90,37 @@ func (r *claimRecord) driverNames() []string { return slices.Sorted(maps.Keys(r.
 func newRecord(claim *resourceapi.ResourceClaim) *claimRecord {
 	return &claimRecord{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Drivers: driversOf(claim)}
 }
+
+// conflict returns why the devices of a claim cannot be prepared yet, or an empty text. When a pod is
+// deleted by force, its devices are allocated to other claims before a driver has unprepared them here.
+func (r *records) conflict(wanted *claimRecord) string {
+	for _, other := range r.all(func(other *claimRecord) bool { return other.UID != wanted.UID }) {
+		for _, driver := range wanted.driverNames() {
+			for _, device := range wanted.Drivers[driver].Exclusive {
+				if slices.ContainsFunc(other.Drivers[driver].Exclusive, device.isSameAs) {
+					return fmt.Sprintf("device %s/%s/%s is still prepared for claim %s/%s", driver, device.Pool, device.Device, other.Namespace, other.Name)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// isOf tells whether the record is of the allocation from which the other one was made. A claim may
+// be allocated anew while a pod that was deleted by force still has its earlier devices. Records of
+// older checkpoints have no devices.
+func (r *claimRecord) isOf(allocated *claimRecord) bool {
+	for name, driver := range allocated.Drivers {
+		before := r.Drivers[name].Exclusive
+		if len(before) > 0 && !slices.EqualFunc(before, driver.Exclusive, func(a, b device) bool { return a.isSameAs(b) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// isSameAs tells whether both are the same device of one driver.
+func (d *device) isSameAs(other device) bool { return d.Pool == other.Pool && d.Device == other.Device }
 
 // records has the records of all claims, and writes them to a checkpoint.
 type records struct {

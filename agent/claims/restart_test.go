@@ -137,7 +137,7 @@ func TestRecreatedClaim(t *testing.T) {
 	gpu := n.driver(t, gpus)
 	n.prepare(t, pod("a", "one"))
 	second := claim("one", []string{gpus}, "b")
-	second.UID = "second"
+	second.UID, second.Status.Allocation.Devices.Results[0].Pool = "second", "another"
 	if err := n.client.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), second, "ns"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	draclient "k8s.io/dynamic-resource-allocation/client"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // NotReadyError says why a pod cannot use a claim yet. The scheduler or the claim controller may
@@ -85,7 +86,11 @@ func driversOf(claim *resourceapi.ResourceClaim) map[string]driverRecord {
 		if known {
 			prepare, unprepare = prepare && driver.SkipPrepare, unprepare && driver.SkipUnprepare
 		}
-		out[result.Driver] = driverRecord{SkipPrepare: prepare, SkipUnprepare: unprepare}
+		driver.SkipPrepare, driver.SkipUnprepare = prepare, unprepare
+		if result.ShareID == nil && !ptr.Deref(result.AdminAccess, false) {
+			driver.Exclusive = append(driver.Exclusive, device{Pool: result.Pool, Device: result.Device})
+		}
+		out[result.Driver] = driver
 	}
 	return out
 }

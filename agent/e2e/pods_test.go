@@ -331,6 +331,24 @@ var _ = Describe("A driver", func() {
 		Eventually(ctx, here.holders).Should(BeEmpty())
 	})
 
+	It("that does not unprepare while the pod has its grace is not asked to prepare the device for the next", func(ctx SpecContext) {
+		m := newMachine(ctx, 1).run(ctx)
+		claim := here.addClaim(ctx, "one")
+		driver := m.drivers[m.driver]
+		driver.Set(func() { driver.Refuse["unprepare "+string(claim.UID)] = "busy" })
+		here.addPod(ctx, "first", withClaim("one"))
+		here.expectPhase(ctx, corev1.PodRunning, "first")
+		here.remove(ctx, "first", 1)
+		here.expectGone(ctx, "first")
+		next := here.addClaim(ctx, "two")
+		here.addPod(ctx, "second", withClaim("two"))
+		Eventually(ctx, here.holders).Should(Equal([]string{"two"}))
+		Consistently(m.prepared).Should(Equal(uids(claim)))
+		driver.Set(func() { clear(driver.Refuse) })
+		here.expectPhase(ctx, corev1.PodRunning, "second")
+		Expect(m.prepared()).To(Equal(uids(next)))
+	})
+
 	It("that is gone when the pod ends is asked when it is back", func(ctx SpecContext) {
 		m := newMachine(ctx, 1).run(ctx)
 		here.addTemplate(ctx)
