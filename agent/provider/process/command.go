@@ -6,6 +6,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,7 @@ func valueOf(pod *corev1.Pod, variable corev1.EnvVar, before map[string]string) 
 func addDevice(c *supervisor.Container, registry *cdi.Cache, name string) error {
 	device := registry.GetDevice(name)
 	if device == nil {
-		return fmt.Errorf("CDI device %s: no spec has it", name)
+		return errors.Join(fmt.Errorf("CDI device %s: no spec has it", name), brokenSpecs(registry))
 	}
 	for _, edits := range []*cdispec.ContainerEdits{&device.GetSpec().ContainerEdits, &device.ContainerEdits} {
 		if err := check(edits); err != nil {
@@ -94,6 +95,16 @@ func addDevice(c *supervisor.Container, registry *cdi.Cache, name string) error 
 		c.Identity.Groups = append(c.Identity.Groups, edits.AdditionalGIDs...)
 	}
 	return nil
+}
+
+// brokenSpecs returns an error for each CDI spec that cannot be read, or defines what another one does.
+func brokenSpecs(registry *cdi.Cache) error {
+	found := registry.GetErrors()
+	var out []error
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, fmt.Errorf("%s: %w", path, errors.Join(found[path]...)))
+	}
+	return errors.Join(out...)
 }
 
 // check returns an error for container edits that cannot be applied to a process.

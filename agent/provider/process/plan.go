@@ -27,9 +27,8 @@ func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan,
 	if err := checkNames(pod); err != nil {
 		return nil, err
 	}
-	if err := p.registry.Refresh(); err != nil {
-		return nil, fmt.Errorf("CDI specs: %w", err)
-	}
+	// As in container runtimes, a spec with errors matters only to pods with its devices: see addDevice.
+	_ = p.registry.Refresh()
 	plan := &supervisor.Plan{
 		Pod: pod, Hostname: hostname(pod), HostNetwork: pod.Spec.HostNetwork,
 		LogFolder: p.logFolder(pod), Limits: limitsOfPod(pod),

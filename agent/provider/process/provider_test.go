@@ -308,9 +308,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAMissingDevice may appear later.
+// breakSpec writes a CDI spec of a version that does not exist, and returns its path.
+func breakSpec(t *testing.T, folder string) string {
+	t.Helper()
+	path := filepath.Join(folder, "other.json")
+	if err := os.WriteFile(path, []byte(`{"cdiVersion": "99.0.0", "kind": "example.com/other", "devices": [{"name": "one"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestBrokenSpec matters only to pods that want its devices.
+func TestBrokenSpec(t *testing.T) {
+	f := newFixture(t, &cdispec.ContainerEdits{Env: []string{"GPU=gpu-0"}})
+	breakSpec(t, f.options.CDIFolders[0])
+	if err := f.CreatePod(t.Context(), shell("echo has $GPU", corev1.RestartPolicyNever)); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "success", isPhase(corev1.PodSucceeded))
+	f.awaitLog(t, "has gpu-0\n")
+}
+
+// TestAMissingDevice may appear later. The error names specs that cannot be read.
 func TestAMissingDevice(t *testing.T) {
-	provider, err := process.New(process.Options{Folder: t.TempDir(), LogFolder: t.TempDir(), CDIFolders: []string{t.TempDir()},
+	folder := t.TempDir()
+	broken := breakSpec(t, folder)
+	provider, err := process.New(process.Options{Folder: t.TempDir(), LogFolder: t.TempDir(), CDIFolders: []string{folder},
 		Devices: func(context.Context, *corev1.Pod, string) ([]string, error) {
 			return []string{"example.com/gpu=gone"}, nil
 		}})
@@ -319,7 +342,7 @@ func TestAMissingDevice(t *testing.T) {
 	}
 	defer provider.Close(0)
 	err = provider.CreatePod(t.Context(), shell("true", corev1.RestartPolicyNever))
-	if err == nil || errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), "example.com/gpu=gone") {
+	if err == nil || errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), "example.com/gpu=gone") || !strings.Contains(err.Error(), broken) {
 		t.Errorf("got %v", err)
 	}
 }
