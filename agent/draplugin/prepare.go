@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	resourceapi "k8s.io/api/resource/v1"
@@ -55,7 +57,7 @@ func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Devi
 	}
 	devices := make([]kubeletplugin.Device, len(results))
 	for i, result := range results {
-		devices[i] = d.answer(claim.UID, result)
+		devices[i] = d.answer(claim.UID, result, results)
 	}
 	if _, err := os.Stat(d.files.Path(string(claim.UID))); err == nil {
 		held, err := d.holds(claim.UID, results)
@@ -155,24 +157,34 @@ func (d *Driver) holds(claim types.UID, results []resourceapi.DeviceRequestAlloc
 	return true, nil
 }
 
-func (d *Driver) answer(claim types.UID, result resourceapi.DeviceRequestAllocationResult) kubeletplugin.Device {
+// answer returns what kubelet is told of one of the results of a claim.
+func (d *Driver) answer(claim types.UID, result resourceapi.DeviceRequestAllocationResult, all []resourceapi.DeviceRequestAllocationResult) kubeletplugin.Device {
 	return kubeletplugin.Device{
 		Requests:     []string{result.Request},
 		PoolName:     result.Pool,
 		DeviceName:   result.Device,
 		ShareID:      result.ShareID,
-		CDIDeviceIDs: []string{cdi.Kind(d.options.DriverName, cdiClass) + "=" + cdiName(claim, result)},
+		CDIDeviceIDs: []string{cdi.Kind(d.options.DriverName, cdiClass) + "=" + cdiName(claim, result, all)},
 	}
 }
 
-// cdiName returns a name that no other claim uses, because runtimes may cache CDI files.
-func cdiName(claim types.UID, result resourceapi.DeviceRequestAllocationResult) string {
+// cdiName returns a name that no other claim uses, because runtimes may cache CDI files. It has the
+// name of the pool if the claim got devices of the same name from several pools.
+func cdiName(claim types.UID, result resourceapi.DeviceRequestAllocationResult, all []resourceapi.DeviceRequestAllocationResult) string {
 	name := string(claim) + "-" + result.Device
+	if slices.ContainsFunc(all, func(other resourceapi.DeviceRequestAllocationResult) bool {
+		return other.Device == result.Device && other.Pool != result.Pool
+	}) {
+		name = string(claim) + "-" + withPool(result.Pool, result.Device)
+	}
 	if result.ShareID != nil {
 		name += "-" + string(*result.ShareID)
 	}
 	return name
 }
+
+// withPool returns the name of a device with that of its pool, as CDI permits.
+func withPool(pool, device string) string { return strings.ReplaceAll(pool, "/", "_") + ":" + device }
 
 // spec returns the CDI spec for containers with the claim. A device that several requests of a
 // claim got is one CDI device.
@@ -184,7 +196,7 @@ func (d *Driver) spec(in *inventory.Inventory, claim types.UID, results []resour
 		if device == nil {
 			return nil, fmt.Errorf("device %s: not on this node", d.id(result))
 		}
-		if name := cdiName(claim, result); !seen[name] {
+		if name := cdiName(claim, result, results); !seen[name] {
 			seen[name] = true
 			spec.Devices = append(spec.Devices, cdispec.Device{Name: name, ContainerEdits: withName(device)})
 		}

@@ -138,6 +138,31 @@ func TestDeviceOfSeveralRequests(t *testing.T) {
 	}
 }
 
+// TestSameNameInTwoPools: a claim with a device of each gets both. The ledger can be rebuilt from the file.
+func TestSameNameInTwoPools(t *testing.T) {
+	both := claim("one", "gpu-0", "gpu-0")
+	both.Status.Allocation.Devices.Results[1].Pool = "chassis/2"
+	in := devices("gpu-0", "gpu-0")
+	in.Devices[1].Pool, in.Devices[1].Edits.Env = "chassis/2", []string{"GPU=another"}
+	n := newNode(t, both)
+	n.driver.Update(in)
+	got := n.prepare(t, "one")
+	if got.Error != "" || len(got.Devices) != 2 {
+		t.Fatalf("prepared %v", got)
+	}
+	const first, second = "gpu.example.com/claim=one-node-1:gpu-0", "gpu.example.com/claim=one-chassis_2:gpu-0"
+	if ids := slices.Concat(got.Devices[0].CdiDeviceIds, got.Devices[1].CdiDeviceIds); !slices.Equal(ids, []string{first, second}) {
+		t.Errorf("kubelet gets %q", ids)
+	}
+	if found := n.cdiDevices(t); !slices.Equal(found, []string{first + ": GPU=gpu-0", second + ": GPU=another"}) {
+		t.Errorf("the runtime finds %q", found)
+	}
+	holds, err := HoldsOfClaims(in, driverName, filepath.Join(n.dir, "cdi"), nil)
+	if err != nil || len(holds) != 2 || holds[0].Device != in.Devices[0].ID || holds[1].Device != in.Devices[1].ID {
+		t.Errorf("holds %v (%v)", holds, err)
+	}
+}
+
 // TestConflictIsNotPreparedAgain: a claim whose device a container has, too, is not answered as before.
 func TestConflictIsNotPreparedAgain(t *testing.T) {
 	n := newNode(t, claim("one", "gpu-0"))
@@ -179,7 +204,7 @@ func TestDriverNamedByDigit(t *testing.T) {
 	if err := files.Write("one", spec); err != nil {
 		t.Error(err)
 	}
-	if got, want := d.answer("one", results[0]).CDIDeviceIDs, cdi.QualifiedNames(spec); !slices.Equal(got, want) || want[0] != "dra_4g.example.com/claim=one-gpu-0" {
+	if got, want := d.answer("one", results[0], results).CDIDeviceIDs, cdi.QualifiedNames(spec); !slices.Equal(got, want) || want[0] != "dra_4g.example.com/claim=one-gpu-0" {
 		t.Errorf("kubelet gets %q, the file has %q", got, want)
 	}
 }

@@ -75,19 +75,24 @@ func allocated(in *inventory.Inventory, driver string, claims []resourceapi.Reso
 	return out
 }
 
-// named returns the holds of devices to which the name of a claim's CDI device may refer. The name
-// does not contain the pool.
+// named returns the holds of devices to which the name of a claim's CDI device may refer. Mostly, the
+// name does not contain the pool.
 func named(in *inventory.Inventory, driver, claim, name string) []inventory.Hold {
 	rest := strings.TrimPrefix(name, claim+"-")
 	var out []inventory.Hold
 	for i := range in.Devices {
 		id := in.Devices[i].ID
-		share, matches := strings.CutPrefix(rest, id.Device)
-		if id.Driver == driver && matches && (share == "" || len(share) == len("-")+lengthOfUID && share[0] == '-') {
+		if id.Driver == driver && (isShareOf(rest, id.Device) || isShareOf(rest, withPool(id.Pool, id.Device))) {
 			out = append(out, inventory.HoldOf(&in.Devices[i], inventory.FrontDRA, claim))
 		}
 	}
 	return out
+}
+
+// isShareOf tells whether name is that of a device, or of a share of it.
+func isShareOf(name, device string) bool {
+	share, matches := strings.CutPrefix(name, device)
+	return matches && (share == "" || len(share) == len("-")+lengthOfUID && share[0] == '-')
 }
 
 // lengthOfUID is the length of a share ID.
