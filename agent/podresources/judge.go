@@ -227,12 +227,19 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// requests returns how many devices of each extended resource a pod requests.
+// requests returns how many devices of each extended resource a pod requests of device plugins. A
+// resource that the scheduler serves by a claim (KEP-5004) may have the name of a device plugin's, and
+// is left out.
 func requests(pod *corev1.Pod) map[string]int64 {
 	out := make(map[string]int64)
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
 		if strings.Contains(string(name), "/") && quantity.Value() > 0 { // an extended resource
 			out[string(name)] = quantity.Value()
+		}
+	}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		for _, mapping := range extended.RequestMappings {
+			delete(out, mapping.ResourceName)
 		}
 	}
 	return out

@@ -158,12 +158,15 @@ func TestUnexplained(t *testing.T) {
 		reported int64
 		want     bool
 	}{
-		"nothing wanted":                      {pod(none, none, nil), 0, false},
-		"all reported":                        {pod(none, two, nil), 2, false},
-		"one not reported":                    {pod(none, two, nil), 1, true},
-		"an init container only":              {pod(one, none, nil), 0, true},
-		"the init container has one more":     {pod(two, one, nil), 1, true},
-		"the init container's is used again":  {pod(one, one, nil), 1, false},
+		"nothing wanted":                     {pod(none, none, nil), 0, false},
+		"all reported":                       {pod(none, two, nil), 2, false},
+		"one not reported":                   {pod(none, two, nil), 1, true},
+		"an init container only":             {pod(one, none, nil), 0, true},
+		"the init container has one more":    {pod(two, one, nil), 1, true},
+		"the init container's is used again": {pod(one, one, nil), 1, false},
+		"a claim serves it": {pod(none, two, func(p *corev1.Pod) {
+			p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: resource}}}
+		}), 0, false},
 		"it ended":                            {pod(two, two, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), 0, false},
 		"it failed":                           {pod(two, two, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), 0, false},
 		"the report is of another pod":        {pod(none, one, func(p *corev1.Pod) { p.Name = "b" }), 1, true},

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/dray-project/dray/internal/dev/kubelet"
@@ -122,6 +123,31 @@ func TestKubeletThatKnowsNoPods(t *testing.T) {
 	m.awaitCapacity(4)
 	m.end(pod)
 	m.mustAdmit(rival)
+}
+
+// TestExtendedResourceOfClaim has the scheduler serve a pod's extended resource by a claim, though it has the name of the
+// plugin's. While the pod runs, devices of the plugin become free.
+func TestExtendedResourceOfClaim(t *testing.T) {
+	m := newMachine(t)
+	claim := m.claim("extended", "gpu-3")
+	pod := m.podWithClaim("extended", claim, func(pod *corev1.Pod) {
+		pod.Spec.ResourceClaims = nil
+		withPlugin(&pod.Spec.Containers[0])
+	})
+	pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+		ResourceClaimName: claim.Name, RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: resource, RequestName: "gpu"}},
+	}
+	pod, err := client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.mustAdmit(pod).Containers["main"]; len(got.Devices) > 0 {
+		t.Errorf("kubelet allocates %q of the plugin, too", got.Devices)
+	}
+	other := m.pod("plugged", func(pod *corev1.Pod) { withPlugin(&pod.Spec.Containers[0]) })
+	device := plugged(t, m.mustAdmit(other), "main")
+	m.end(other)
+	m.mustAdmit(m.podWithClaim("next", m.claim("next", device)))
 }
 
 // TestReboot has a device of the plugin stay with its pod over a reboot, with what a container gets, and claims stay away.
