@@ -186,15 +186,22 @@ func (f *function) namespaces(device *inventory.Device, dir string) (sectors int
 	return sectors, nil
 }
 
-// hostUses tells whether a block device has partitions, or other block devices on top of it.
+// hostUses tells whether a block device has partitions, other block devices on top of it, or a file
+// system that is mounted. File systems have a folder with the name of their device, except btrfs,
+// which may have several.
 func (f *function) hostUses(block string) (bool, error) {
-	dir := filepath.Join(f.options.Root, "sys/class/block", block)
-	holders, err := children(dir, "holders")
-	if err != nil {
-		return false, err
+	sys := filepath.Join(f.options.Root, "sys")
+	holders, err := children(sys, "class/block", block, "holders")
+	if err != nil || len(holders) > 0 {
+		return len(holders) > 0, err
 	}
-	partitions, err := filepath.Glob(filepath.Join(dir, block+"p[0-9]*"))
-	return len(holders) > 0 || len(partitions) > 0, err
+	for _, pattern := range []string{"class/block/" + block + "/" + block + "p[0-9]*", "fs/*/" + block, "fs/btrfs/*/devices/" + block} {
+		found, err := filepath.Glob(filepath.Join(sys, pattern))
+		if err != nil || len(found) > 0 {
+			return len(found) > 0, err
+		}
+	}
+	return false, nil
 }
 
 func matching(names []string, pattern *regexp.Regexp) []string {

@@ -206,10 +206,17 @@ func TestNVMeDrives(t *testing.T) {
 	m.pci("pci0000:00/0000:04:00.0", "0x010802", "nvme", "nvme/nvme2/nvme2n1/size=0")
 	m.mkdir("sys/class/block/nvme2n1/holders/dm-0")
 	m.pci("pci0000:00/0000:05:00.0", "0x010601", "ahci") // no NVMe
+	m.pci("pci0000:00/0000:06:00.0", "0x010802", "nvme", "nvme/nvme3/nvme3n1/size=0")
+	m.mkdir("sys/fs/ext4/nvme3n1") // it is mounted without partitions
+	m.mkdir("sys/fs/ext4/features")
+	m.pci("pci0000:00/0000:07:00.0", "0x010802", "nvme", "nvme/nvme4/nvme4n1/size=0")
+	m.mkdir("sys/fs/btrfs/0b1c/devices/nvme4n1")
 	m.assertFinds(
 		"nvme-0000-02-00-0 type=nvme firmware=1.0 kernelDriver=nvme model=Fast One serial=S1 size=2Mi at=0000:02:00.0,pci0000:00,[1] /dev/nvme0 /dev/nvme0n1 /dev/nvme0n2",
 		"nvme-0000-03-00-0 type=nvme hostUse=true kernelDriver=nvme size=2Mi at=0000:03:00.0,pci0000:00,[] /dev/nvme1 /dev/nvme1n1 unhealthy=ControllerNotLive",
 		"nvme-0000-04-00-0 type=nvme hostUse=true kernelDriver=nvme at=0000:04:00.0,pci0000:00,[] /dev/nvme2 /dev/nvme2n1",
+		"nvme-0000-06-00-0 type=nvme hostUse=true kernelDriver=nvme at=0000:06:00.0,pci0000:00,[] /dev/nvme3 /dev/nvme3n1",
+		"nvme-0000-07-00-0 type=nvme hostUse=true kernelDriver=nvme at=0000:07:00.0,pci0000:00,[] /dev/nvme4 /dev/nvme4n1",
 	)
 }
 
