@@ -6,6 +6,7 @@ package deploy_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,11 +59,18 @@ func TestImageFitsDaemonSet(t *testing.T) {
 			}
 		}
 	}
+	const host = "/host"
+	ownSys := true
 	for _, mount := range container.VolumeMounts {
+		path, below := strings.CutPrefix(mount.MountPath, host)
+		ownSys = ownSys && (!below || path != "/sys" || !mount.ReadOnly)
 		if !slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool {
-			return volume.Name == mount.Name && volume.HostPath != nil && volume.HostPath.Path == mount.MountPath
+			return volume.Name == mount.Name && volume.HostPath != nil && volume.HostPath.Path == path
 		}) {
 			t.Errorf("%s is not mounted where it is on the node: kubelet is told its paths", mount.MountPath)
 		}
+	}
+	if ownSys || !slices.Contains(container.Args, "--sysfs="+host) {
+		t.Errorf("the agent reads the container's own sysfs, without the node's network interfaces: arguments %v", container.Args)
 	}
 }

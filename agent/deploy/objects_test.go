@@ -141,7 +141,7 @@ processes: {enabled: true}
 	objects := texts(t, rendered(t, "helm", "chart", values))
 	for kind, lines := range map[string][]string{
 		"DaemonSet dray-agent": {
-			"- --driver=gpu.vendor.example", "- --sysfs=/", "- --device-plugin=false", "- --kubelet-dir=/data/kubelet", "image: example.com/agent@" + digest,
+			"- --driver=gpu.vendor.example", "- --sysfs=/host", "- --device-plugin=false", "- --kubelet-dir=/data/kubelet", "image: example.com/agent@" + digest,
 			"imagePullPolicy: Always", "- name: secret", "maxSurge: 10%", "memory: 96Mi", "accelerators: \"yes\"", "key: reserved", "nodeAffinity: {}",
 			"priorityClassName: important", "mountPath: /data/kubelet/plugins_registry", "path: /data/kubelet/device-plugins", "path: /data/cdi", "mountPath: /var/run/cdi",
 			"cost: shared", "sidecar: none", "team: devices", "owner: sre",
