@@ -20,7 +20,8 @@ import (
 type Helper struct {
 	*upstream.Helper
 
-	ctx     context.Context // the context of Start, for goroutines that start later
+	ctx     context.Context // for goroutines that start later; done when Stop is called
+	cancel  context.CancelFunc
 	options options
 	plugin  DRAPlugin
 
@@ -32,7 +33,7 @@ type Helper struct {
 // Start starts to serve kubelet. It publishes nothing before PublishResources. The helper runs
 // until Stop is called or ctx is done. DriverName and KubeClient are required.
 func Start(ctx context.Context, plugin DRAPlugin, opts ...Option) (*Helper, error) {
-	h := &Helper{ctx: ctx, plugin: plugin}
+	h := &Helper{plugin: plugin}
 	for _, option := range opts {
 		if err := option(&h.options); err != nil {
 			return nil, err
@@ -45,6 +46,7 @@ func Start(ctx context.Context, plugin DRAPlugin, opts ...Option) (*Helper, erro
 		return nil, err
 	}
 	h.Helper = kubelet
+	h.ctx, h.cancel = context.WithCancel(ctx)
 	return h, nil
 }
 
@@ -91,6 +93,7 @@ func (h *Helper) Stop() {
 	if h == nil {
 		return
 	}
+	h.cancel() // PublishResources may wait for an API server that does not answer
 	h.Helper.Stop()
 	h.mutex.Lock()
 	defer h.mutex.Unlock()

@@ -196,6 +196,25 @@ func TestPublishResources(t *testing.T) {
 	}
 }
 
+// TestStopWithoutAPIServer: a driver can be stopped while the API server refuses it the list of what is published, as with
+// upstream's helper.
+func TestStopWithoutAPIServer(t *testing.T) {
+	client := fakecluster.NewClient()
+	listed := make(chan struct{}, 100)
+	client.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+		listed <- struct{}{}
+		return true, nil, errors.New("forbidden")
+	})
+	helper, _ := start(t, client, newDriver())
+	published := make(chan error)
+	go func() { published <- helper.PublishResources(context.WithoutCancel(t.Context()), pool("gpu-0")) }()
+	<-listed
+	helper.Stop()
+	if err := <-published; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestOwnerAndPool: with the UID of its node, the helper asks for no node, and with the name of its pool, it leaves
 // slices of others alone.
 func TestOwnerAndPool(t *testing.T) {
