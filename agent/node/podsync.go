@@ -84,7 +84,7 @@ func (pc *PodController) syncFromKubernetes(ctx context.Context, key string) err
 			return err
 		}
 		if provided != nil && isAnother(provided, pod) {
-			return fmt.Errorf("pod %s: the provider still has the one with UID %s", key, provided.UID)
+			return pc.waitFor(ctx, provided, pod)
 		}
 	}
 	switch {
@@ -97,6 +97,18 @@ func (pc *PodController) syncFromKubernetes(ctx context.Context, key string) err
 	}
 	pc.StorePod(key, pod)
 	return pc.bringUp(ctx, pod, provided)
+}
+
+// waitFor says that a pod waits for an earlier one of its name, which the provider still has. A pod
+// that is deleted does not wait, since the provider never had it.
+func (pc *PodController) waitFor(ctx context.Context, earlier, pod *corev1.Pod) error {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return pc.terminate(ctx, pod, nil)
+	case hasEnded(&pod.Status):
+		return nil
+	}
+	return pc.handleRefusal(ctx, pod, eventCreateFailed, fmt.Errorf("the provider still has the earlier pod of this name, with UID %s", earlier.UID))
 }
 
 // isAnother tells whether the provider's pod has the name of this pod but another UID. Providers

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,9 +303,34 @@ func TestSameNameBeforeTheOtherIsGone(t *testing.T) {
 			t.Errorf("the provider was called with %v, want deletions only", p.calls)
 		}
 		p.mu.Unlock()
+		select {
+		case event := <-c.events.Events:
+			if !strings.Contains(event, "still has the earlier pod of this name, with UID uid-before") {
+				t.Errorf("event %q", event)
+			}
+		default:
+			t.Error("no event says why it waits")
+		}
 		time.Sleep(time.Hour)
 		if pod, err := p.GetPod(t.Context(), "ns", "a"); err != nil || pod.UID != "uid-a" {
 			t.Errorf("the provider has %v, %v; want the pod that Kubernetes has", pod, err)
+		}
+	})
+}
+
+// TestDeletedBeforeTheOtherIsGone: a pod that waits for an earlier one of its name is deleted at once, and does not wait until the provider
+// is done with that one.
+func TestDeletedBeforeTheOtherIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		old := running(newPod("a"))
+		old.UID = "uid-before"
+		pod := deleting(newPod("a"), 3600)
+		pod.Finalizers = []string{"example.com/keep"} // or the fake API server removes it
+		c := newCluster(t, keeper{notifier{newPods(old)}, time.Now().Add(time.Minute)}, pod)
+		c.run(t)
+		synctest.Wait()
+		if len(deletions(c)) == 0 {
+			t.Error("not deleted")
 		}
 	})
 }
