@@ -82,16 +82,16 @@ func Needs(pod *corev1.Pod) corev1.ResourceList {
 			needs[name] = quantity.DeepCopy()
 		}
 	} else {
-		needs = podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: !asInSpec})
+		needs = podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: !asInSpec, InPlacePodLevelResourcesVerticalScalingEnabled: !asInSpec})
 	}
 	needs[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return needs
 }
 
-// isAsInSpec reports whether no status of a container differs from the resources that the spec requests. Most pods
-// are never resized. Adding up their status as well would take three times as long.
+// isAsInSpec reports whether no status of a container, and none of the pod as a whole, differs from the resources that
+// the spec requests. Most pods are never resized. Adding up their status as well would take three times as long.
 func isAsInSpec(pod *corev1.Pod) bool {
-	if podresources.IsPodResizeInfeasible(pod) {
+	if podresources.IsPodResizeInfeasible(pod) || pod.Status.Resources != nil {
 		return false
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {

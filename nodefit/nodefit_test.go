@@ -123,12 +123,18 @@ func TestNeedsCountsWhatTheStatusSays(t *testing.T) {
 			pod.Spec.Resources = &corev1.ResourceRequirements{Requests: list()}
 		}
 		if random.IntN(4) == 0 {
+			pod.Status.Resources = &corev1.ResourceRequirements{Requests: list()}
+		}
+		if random.IntN(2) == 0 {
+			pod.Status.AllocatedResources = list()
+		}
+		if random.IntN(4) == 0 {
 			pod.Spec.Overhead = list()
 		}
 		if random.IntN(4) == 0 {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: []string{corev1.PodReasonInfeasible, corev1.PodReasonDeferred}[random.IntN(2)]}}
 		}
-		want := podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: true})
+		want := podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true})
 		if apiequality.Semantic.DeepEqual(want, podresources.PodRequests(pod, podresources.PodResourcesOptions{})) {
 			plain++
 		}
