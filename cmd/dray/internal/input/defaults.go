@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	podresources "k8s.io/component-helpers/resource"
 
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
@@ -18,6 +19,10 @@ func SetDefaults(object runtime.Object) {
 		setRequestDefaults(object.Spec.Devices.Requests)
 	case *resourceapi.ResourceClaimTemplate:
 		setRequestDefaults(object.Spec.Spec.Devices.Requests)
+	case *corev1.Node:
+		if object.Status.Allocatable == nil {
+			object.Status.Allocatable = object.Status.Capacity
+		}
 	case *corev1.Pod:
 		setPodDefaults(&object.Spec)
 	case *v1alpha1.DevicePool:
@@ -27,21 +32,34 @@ func SetDefaults(object runtime.Object) {
 	}
 }
 
-// setPodDefaults sets missing requests of containers to their limits.
+// setPodDefaults sets missing requests of containers to their limits, and those of the pod as a whole
+// to what its containers request, or to its limits.
 func setPodDefaults(pod *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
-			resources := &containers[i].Resources
-			for name, limit := range resources.Limits {
-				if _, requested := resources.Requests[name]; requested {
-					continue
-				}
-				if resources.Requests == nil {
-					resources.Requests = make(corev1.ResourceList)
-				}
-				resources.Requests[name] = limit.DeepCopy()
-			}
+			setMissing(&containers[i].Resources.Requests, containers[i].Resources.Limits, anyResource)
 		}
+	}
+	if pod.Resources == nil || len(pod.Resources.Requests)+len(pod.Resources.Limits) == 0 {
+		return
+	}
+	ofContainers := podresources.AggregateContainerRequests(&corev1.Pod{Spec: *pod}, podresources.PodResourcesOptions{})
+	setMissing(&pod.Resources.Requests, ofContainers, podresources.IsSupportedPodLevelResource)
+	setMissing(&pod.Resources.Requests, pod.Resources.Limits, podresources.IsSupportedPodLevelResource)
+}
+
+func anyResource(corev1.ResourceName) bool { return true }
+
+// setMissing adds the defaults of resources that a list lacks and that may be in it.
+func setMissing(list *corev1.ResourceList, defaults corev1.ResourceList, permitted func(corev1.ResourceName) bool) {
+	for name, quantity := range defaults {
+		if _, found := (*list)[name]; found || !permitted(name) {
+			continue
+		}
+		if *list == nil {
+			*list = make(corev1.ResourceList)
+		}
+		(*list)[name] = quantity.DeepCopy()
 	}
 }
 
