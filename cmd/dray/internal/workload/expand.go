@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,7 @@ func Expand(controllers []*Controller, existing []*corev1.Pod, nodes []*corev1.N
 	}
 	var made []*corev1.Pod
 	for _, c := range controllers {
-		if family.parent(c) != nil || c.Object.GetDeletionTimestamp() != nil {
+		if family.parent(c) != nil || c.Object.GetDeletionTimestamp() != nil || c.ended() {
 			continue
 		}
 		var have []*corev1.Pod
@@ -60,6 +61,21 @@ func (n names) take(namespace, name string) bool {
 func (c *Controller) Suspended() bool {
 	suspended, _ := lookUp(c.Object.Object, "spec.suspend").(bool)
 	return suspended
+}
+
+// ended reports whether the status says that the object makes no more pods, as that of a Job which
+// has completed or failed.
+func (c *Controller) ended() bool {
+	known := kinds[c.Kind.GroupKind().String()]
+	conditions, _ := lookUp(c.Object.Object, "status.conditions").([]any)
+	for _, condition := range conditions {
+		name, _ := member(condition, "type").(string)
+		if member(condition, "status") == "True" && slices.Contains(known.ended, name) {
+			return true
+		}
+	}
+	phase, _ := lookUp(c.Object.Object, known.phase).(string)
+	return slices.Contains(known.ended, phase)
 }
 
 // pods returns the pods that a controller lacks beside those that exist.
@@ -97,6 +113,12 @@ func (c *Controller) pod(part *Part, name string) *corev1.Pod {
 	pod.Name, pod.Namespace = name, c.Object.GetNamespace()
 	pod.CreationTimestamp = c.Object.GetCreationTimestamp()
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(c.Object, c.Kind)}
+	for _, claim := range resolve(c.Object.Object, kinds[c.Kind.GroupKind().String()].volumeClaims+".*") {
+		volume, _ := lookUp(claim.value, "metadata.name").(string)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: join(volume, name)},
+		}})
+	}
 	return pod
 }
 

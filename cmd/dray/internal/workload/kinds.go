@@ -14,6 +14,13 @@ type kind struct {
 	perNode bool
 	// revision says that a ReplicaSet is between the object and its pods.
 	revision bool
+	// ended has the conditions, or the values at the path phase, with which the object makes no more
+	// pods.
+	ended []string
+	phase string
+	// volumeClaims is the path of the templates of PersistentVolumeClaims, of which each pod has its
+	// own.
+	volumeClaims string
 }
 
 // place is a pod template, or several similar ones, with its number of replicas.
@@ -21,6 +28,9 @@ type place struct {
 	template string
 	// replicas are paths of numbers that are multiplied. A missing number counts as 1.
 	replicas []string
+	// least and most are paths of bounds of the first of replicas, which counts as the lower bound if
+	// it is missing.
+	least, most string
 	// atMost is the path of a number that bounds the product, such as completions of a Job.
 	atMost string
 	// name is the path of the part's name in the object. If it does not begin with a dot, it is the
@@ -37,26 +47,29 @@ var kinds = map[string]kind{
 	"Deployment.apps":                          {parts: []place{replicated}, revision: true},
 	"ReplicaSet.apps":                          {parts: []place{replicated}},
 	"ReplicationController":                    {parts: []place{replicated}},
-	"StatefulSet.apps":                         {parts: []place{replicated}, names: ordinalName},
+	"StatefulSet.apps":                         {parts: []place{replicated}, names: ordinalName, volumeClaims: "spec.volumeClaimTemplates"},
 	"DaemonSet.apps":                           {parts: []place{{template: "spec.template"}}, perNode: true},
-	"Job.batch":                                {parts: []place{jobPlace}, names: jobName},
+	"Job.batch":                                {parts: []place{jobPlace}, names: jobName, ended: []string{"SuccessCriteriaMet", "Complete", "FailureTarget", "Failed"}},
 	"CronJob.batch":                            {parts: []place{below("spec.jobTemplate", jobPlace)}},
-	"JobSet.jobset.x-k8s.io":                   {parts: []place{jobSetPlace}, names: jobSetName},
-	"LeaderWorkerSet.leaderworkerset.x-k8s.io": {parts: leaderWorkerPlaces, names: indexedName},
-	"MPIJob.kubeflow.org":                      {parts: []place{replicaSpecs("spec.mpiReplicaSpecs")}, names: lowerPartName},
-	"PyTorchJob.kubeflow.org":                  {parts: []place{replicaSpecs("spec.pytorchReplicaSpecs")}, names: lowerPartName},
-	"TFJob.kubeflow.org":                       {parts: []place{replicaSpecs("spec.tfReplicaSpecs")}, names: lowerPartName},
-	"XGBoostJob.kubeflow.org":                  {parts: []place{replicaSpecs("spec.xgbReplicaSpecs")}, names: lowerPartName},
-	"PaddleJob.kubeflow.org":                   {parts: []place{replicaSpecs("spec.paddleReplicaSpecs")}, names: lowerPartName},
-	"JAXJob.kubeflow.org":                      {parts: []place{replicaSpecs("spec.jaxReplicaSpecs")}, names: lowerPartName},
+	"JobSet.jobset.x-k8s.io":                   {parts: []place{jobSetPlace}, names: jobSetName, ended: []string{"Completed", "Failed"}},
+	"LeaderWorkerSet.leaderworkerset.x-k8s.io": {parts: leaderWorkerPlaces, names: indexedName, volumeClaims: "spec.leaderWorkerTemplate.volumeClaimTemplates"},
+	"MPIJob.kubeflow.org":                      {parts: []place{replicaSpecs("spec.mpiReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
+	"PyTorchJob.kubeflow.org":                  {parts: []place{replicaSpecs("spec.pytorchReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
+	"TFJob.kubeflow.org":                       {parts: []place{replicaSpecs("spec.tfReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
+	"XGBoostJob.kubeflow.org":                  {parts: []place{replicaSpecs("spec.xgbReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
+	"PaddleJob.kubeflow.org":                   {parts: []place{replicaSpecs("spec.paddleReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
+	"JAXJob.kubeflow.org":                      {parts: []place{replicaSpecs("spec.jaxReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
 	"RayCluster.ray.io":                        {parts: rayPlaces("spec")},
-	"RayJob.ray.io":                            {parts: rayPlaces("spec.rayClusterSpec")},
+	"RayJob.ray.io":                            {parts: rayPlaces("spec.rayClusterSpec"), ended: []string{"Complete", "Failed"}, phase: "status.jobDeploymentStatus"},
 	"RayService.ray.io":                        {parts: rayPlaces("spec.rayClusterConfig")},
-	"Job.batch.volcano.sh":                     {parts: []place{{template: "spec.tasks.*.template", replicas: []string{"spec.tasks.*.replicas"}, name: ".spec.tasks.*.name"}}, names: lowerPartName},
+	"Job.batch.volcano.sh":                     {parts: []place{{template: "spec.tasks.*.template", replicas: []string{"spec.tasks.*.replicas"}, name: ".spec.tasks.*.name"}}, names: lowerPartName, ended: []string{"Completed", "Failed", "Terminated", "Aborted"}, phase: "status.state.phase"},
 	"Rollout.argoproj.io":                      {parts: []place{replicated}, revision: true},
-	"CloneSet.apps.kruise.io":                  {parts: []place{replicated}},
-	"StatefulSet.apps.kruise.io":               {parts: []place{replicated}, names: ordinalName},
+	"CloneSet.apps.kruise.io":                  {parts: []place{replicated}, volumeClaims: "spec.volumeClaimTemplates"},
+	"StatefulSet.apps.kruise.io":               {parts: []place{replicated}, names: ordinalName, volumeClaims: "spec.volumeClaimTemplates"},
 }
+
+// succeededOrFailed are the conditions of Kubeflow's jobs that have ended.
+var succeededOrFailed = []string{"Succeeded", "Failed"}
 
 // other is for objects of unknown kinds.
 var other = kind{parts: []place{replicated}}
@@ -76,10 +89,15 @@ func replicaSpecs(path string) place {
 	return place{template: path + ".*.template", replicas: []string{path + ".*.replicas"}, name: "." + path + ".*"}
 }
 
+// rayPlaces has the pods of a Ray cluster. A replica of a group is as many pods as it has hosts.
 func rayPlaces(path string) []place {
+	group := path + ".workerGroupSpecs.*."
 	return []place{
 		{template: path + ".headGroupSpec.template", name: "head"},
-		{template: path + ".workerGroupSpecs.*.template", replicas: []string{path + ".workerGroupSpecs.*.replicas"}, name: "." + path + ".workerGroupSpecs.*.groupName"},
+		{
+			template: group + "template", replicas: []string{group + "replicas", group + "numOfHosts"},
+			least: group + "minReplicas", most: group + "maxReplicas", name: "." + group + "groupName",
+		},
 	}
 }
 

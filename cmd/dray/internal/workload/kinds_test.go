@@ -286,3 +286,66 @@ func TestMakers(t *testing.T) {
 		}
 	}
 }
+
+// A replica of a worker group of Ray is as many pods as it has hosts, and no group has fewer or more replicas than its bounds.
+func TestRayWorkers(t *testing.T) {
+	for group, want := range map[string]int{
+		"replicas: 2, ":                   2,
+		"replicas: 2, numOfHosts: 4, ":    8,
+		"":                                0,
+		"minReplicas: 1, numOfHosts: 4, ": 4,
+		"replicas: 1, minReplicas: 2, ":   2,
+		"replicas: 5, minReplicas: 2, maxReplicas: 3, ": 3,
+	} {
+		group = "workerGroupSpecs: [{groupName: g, " + group + template + "}]"
+		for kind, spec := range map[string]string{"RayCluster": group, "RayJob": "rayClusterSpec: {" + group + "}", "RayService": "rayClusterConfig: {" + group + "}"} {
+			c := read(t, "{apiVersion: ray.io/v1, kind: "+kind+", metadata: {name: r}, spec: {"+spec+"}}")
+			if pods := Expand([]*Controller{c}, nil, nil); len(pods) != want {
+				t.Errorf("%s with %s: %d pods, want %d", kind, group, len(pods), want)
+			}
+		}
+	}
+}
+
+// TestEnded has objects that have ended: they make no pods, even if none are there.
+func TestEnded(t *testing.T) {
+	const replicas = "{W: {" + template + "}}"
+	for manifest, want := range map[string]int{
+		"apiVersion: batch/v1, kind: Job, spec: {" + template + "}, status: {conditions: [{type: Complete, status: 'True'}]}":                                                             0,
+		"apiVersion: batch/v1, kind: Job, spec: {" + template + "}, status: {conditions: [{type: Suspended, status: 'False'}, {type: Failed, status: 'True'}]}":                           0,
+		"apiVersion: batch/v1, kind: Job, spec: {" + template + "}, status: {conditions: [{type: Failed, status: 'False'}]}":                                                              1,
+		"apiVersion: apps/v1, kind: Deployment, spec: {" + template + "}, status: {conditions: [{type: Failed, status: 'True'}]}":                                                         1,
+		"apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [{template: {spec: {" + template + "}}}]}, status: {conditions: [{type: Completed, status: 'True'}]}": 0,
+		"apiVersion: kubeflow.org/v1, kind: PyTorchJob, spec: {pytorchReplicaSpecs: " + replicas + "}, status: {conditions: [{type: Succeeded, status: 'True'}]}":                         0,
+		"apiVersion: kubeflow.org/v2beta1, kind: MPIJob, spec: {mpiReplicaSpecs: " + replicas + "}, status: {conditions: [{type: Failed, status: 'True'}]}":                               0,
+		"apiVersion: kubeflow.org/v2beta1, kind: MPIJob, spec: {mpiReplicaSpecs: " + replicas + "}, status: {conditions: [{type: Running, status: 'True'}]}":                              1,
+		"apiVersion: ray.io/v1, kind: RayJob, spec: {rayClusterSpec: {headGroupSpec: {" + template + "}}}, status: {jobDeploymentStatus: Failed}":                                         0,
+		"apiVersion: ray.io/v1, kind: RayJob, spec: {rayClusterSpec: {headGroupSpec: {" + template + "}}}, status: {jobDeploymentStatus: Running}":                                        1,
+		"apiVersion: batch.volcano.sh/v1alpha1, kind: Job, spec: {tasks: [{" + template + "}]}, status: {state: {phase: Completed}}":                                                      0,
+		"apiVersion: batch.volcano.sh/v1alpha1, kind: Job, spec: {tasks: [{" + template + "}]}, status: {state: {phase: Pending}}":                                                        1,
+	} {
+		c := read(t, "{metadata: {name: x}, "+manifest+"}")
+		if pods := Expand([]*Controller{c}, nil, nil); len(pods) != want {
+			t.Errorf("%s: %d pods, want %d", manifest, len(pods), want)
+		}
+	}
+}
+
+// Pods have the volumes for which their object makes PersistentVolumeClaims.
+func TestVolumeClaims(t *testing.T) {
+	const claims = "volumeClaimTemplates: [{metadata: {name: data}}, {metadata: {name: logs}}]"
+	for manifest, want := range map[string]string{
+		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s}, spec: {" + claims + ", " + template + "}}":                                                                         "data-s-0 logs-s-0",
+		"{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {leaderWorkerTemplate: {" + claims + ", workerTemplate: {spec: {containers: []}}}}}": "data-l-0 logs-l-0",
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {" + template + "}}":                                                                                          "",
+	} {
+		pods := Expand([]*Controller{read(t, manifest)}, nil, nil)
+		var got []string
+		for _, volume := range pods[0].Spec.Volumes {
+			got = append(got, volume.PersistentVolumeClaim.ClaimName)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: claims %q, want %s", manifest, got, want)
+		}
+	}
+}

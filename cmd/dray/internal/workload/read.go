@@ -65,7 +65,7 @@ func Read(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (c *Co
 	c = &Controller{Kind: gvk, Object: object, Foreign: !isKnown}
 	for _, p := range known.parts {
 		for _, at := range resolve(object.Object, p.template) {
-			part, strict, err := readPart(object.Object, p, at)
+			part, strict, err := readPart(object.Object, p, at, c.Foreign)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -96,16 +96,23 @@ func (c *Controller) adjust() {
 	}
 }
 
-func readPart(object map[string]any, p place, at resolved) (*Part, []error, error) {
+func readPart(object map[string]any, p place, at resolved, foreign bool) (*Part, []error, error) {
 	part := &Part{Path: at.path, Name: strings.TrimPrefix(p.name, "."), Count: 1}
 	if strings.HasPrefix(p.name, ".") {
 		part.Name = at.name(object, p.name[1:])
 	}
-	for _, path := range p.replicas {
-		if n, found := number(object, at.fill(path)); found {
-			if n < 0 {
-				return nil, nil, fmt.Errorf("%s: must not be negative, got %d", at.fill(path), n)
-			}
+	for i, path := range p.replicas {
+		n, found := number(object, at.fill(path))
+		if value := lookUp(object, at.fill(path)); !found && value != nil && !foreign {
+			return nil, nil, fmt.Errorf("%s: want a number, got %q", at.fill(path), fmt.Sprint(value))
+		}
+		if found && n < 0 {
+			return nil, nil, fmt.Errorf("%s: must not be negative, got %d", at.fill(path), n)
+		}
+		if i == 0 && p.least != "" {
+			n, found = p.bounded(object, at, n), true
+		}
+		if found {
 			part.Count *= n
 		}
 		if part.Count > MaxPods {
@@ -128,6 +135,15 @@ func readPart(object map[string]any, p place, at resolved) (*Part, []error, erro
 		strict[i] = fmt.Errorf("%s: %w", at.path, err)
 	}
 	return part, strict, nil
+}
+
+// bounded returns a number of replicas, 0 if none is given, within its bounds.
+func (p place) bounded(object map[string]any, at resolved, n int) int {
+	least, _ := number(object, at.fill(p.least))
+	if most, found := number(object, at.fill(p.most)); found {
+		n = min(n, most)
+	}
+	return max(n, least, 0)
 }
 
 // resolved is a value found by a path with stars, with what the stars stand for.
