@@ -144,7 +144,7 @@ func TestSimulateSaysWhatIsNotLookedAt(t *testing.T) {
 func TestSimulateSaysOnceWhatIsNotLookedAt(t *testing.T) {
 	_, pod, _ := strings.Cut(withVolume, "---\n")
 	pod, _, _ = strings.Cut(pod, "---\n")
-	other := strings.Replace(strings.Replace(pod, "name: p,", "name: p2,", 1), "image: x}", "image: x, resources: {requests: {example.com/fpga: 1}}}", 1)
+	other := strings.Replace(strings.Replace(pod, "name: p,", "name: p2,", 1), "image: x}", "image: x, resources: {limits: {example.com/fpga: 1}}}", 1)
 	third := strings.Replace(strings.Replace(pod, "name: p,", "name: p3,", 1), "image: x}", "image: x, resources: {requests: {cpu: 1}}}", 1)
 	out := run(strings.ReplaceAll(withVolume, "NODE", "node-1")+"---\n"+other+"---\n"+third, "dray", "simulate", "fits", "-o", "name", "-f", "-")
 	want := "Not looked at of pods like default/p: volumes.\n" +

@@ -84,7 +84,7 @@ func podClaims(claims []corev1.PodResourceClaim, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// podSpec validates the parts of a pod that concern claims.
+// podSpec validates the parts of a pod that concern claims and resources.
 func podSpec(pod *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := podClaims(pod.ResourceClaims, path.Child("resourceClaims"))
 	known := make([]string, len(pod.ResourceClaims))
@@ -92,12 +92,16 @@ func podSpec(pod *corev1.PodSpec, path *field.Path) field.ErrorList {
 		known[i] = claim.Name
 	}
 	for i := range pod.InitContainers {
-		errs = append(errs, containerClaims(&pod.InitContainers[i], known, path.Child("initContainers").Index(i))...)
+		errs = append(errs, container(&pod.InitContainers[i], known, path.Child("initContainers").Index(i))...)
 	}
 	for i := range pod.Containers {
-		errs = append(errs, containerClaims(&pod.Containers[i], known, path.Child("containers").Index(i))...)
+		errs = append(errs, container(&pod.Containers[i], known, path.Child("containers").Index(i))...)
 	}
 	return errs
+}
+
+func container(c *corev1.Container, claims []string, path *field.Path) field.ErrorList {
+	return append(containerClaims(c, claims, path), containerResources(&c.Resources, path.Child("resources"))...)
 }
 
 // containerClaims checks that a container uses only claims of its pod.
