@@ -5,10 +5,13 @@ package input
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	goyaml "go.yaml.in/yaml/v2"
@@ -28,9 +31,13 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // split splits a file into its non-empty documents. JSON objects may follow each other without a
 // separator.
 func split(name string, content []byte) []document {
-	content = bytes.TrimPrefix(content, byteOrderMark)
+	content = asUTF8(content)
 	var documents []document
 	add := func(line int, content []byte) {
+		if text := bytes.TrimLeft(content, "\r\n"); bytes.HasPrefix(text, byteOrderMark) {
+			// one of several files that were put together
+			line, content = line+bytes.Count(content[:len(content)-len(text)], []byte("\n")), text[len(byteOrderMark):]
+		}
 		if blank(content) {
 			return
 		}
@@ -47,11 +54,33 @@ func split(name string, content []byte) []document {
 		if marker := markerLength(content[offset:end]); marker > 0 {
 			add(startLine, content[start:offset])
 			start, startLine = offset+marker, line
+			for start < end && (content[start] == ' ' || content[start] == '\t') {
+				start++ // YAML wants no tab before the first line
+			}
 		}
 		offset = end
 	}
 	add(startLine, content[start:])
 	return documents
+}
+
+// asUTF8 returns the content without a byte order mark. UTF-16, which PowerShell writes on Windows, is
+// converted.
+func asUTF8(content []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(content, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(content, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return bytes.TrimPrefix(content, byteOrderMark)
+	}
+	units := make([]uint16, 0, len(content)/2)
+	for at := 2; at+1 < len(content); at += 2 {
+		units = append(units, order.Uint16(content[at:]))
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 func lineEnd(content []byte, offset int) int {
@@ -136,6 +165,16 @@ func (d document) toJSON() ([]byte, error) {
 		err = inFile
 	}
 	return nil, fmt.Errorf("%s: %s", d.origin, shorten(err.Error()))
+}
+
+// lastOfTwice converts a document in which a field occurs twice, as toJSON said. The last one counts,
+// as for kubectl.
+func (d document) lastOfTwice(err error) (converted []byte, isTwice bool) {
+	if err == nil || !strings.Contains(err.Error(), "already set in map") {
+		return nil, false
+	}
+	converted, err = yaml.YAMLToJSON(d.content)
+	return converted, err == nil
 }
 
 // convert converts YAML to JSON. It checks that nothing follows the first value: a parser that

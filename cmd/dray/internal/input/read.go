@@ -4,6 +4,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -126,9 +127,18 @@ func (r *reader) readFile(name string, content []byte, found bool) {
 
 func (r *reader) readDocument(document document, found bool) {
 	raw, err := document.toJSON()
+	if last, isTwice := document.lastOfTwice(err); isTwice && r.options.Findings != FindingsFail {
+		if r.options.Findings == FindingsWarn {
+			r.objects.Warnings = append(r.objects.Warnings, fmt.Errorf("%w: the last one counts", err))
+		}
+		raw, err = last, nil
+	}
 	if err != nil {
 		r.errs = append(r.errs, err)
 		return
+	}
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		return // as templates leave behind
 	}
 	if found && isForOthers(raw) {
 		r.warn(document.origin, errors.New("passed over: neither kind nor metadata, so this is no Kubernetes object"+otherUse(document.origin.File)))

@@ -4,11 +4,14 @@
 package input
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -165,5 +168,86 @@ func TestReadBinary(t *testing.T) {
 	_, err := Read([]string{Stdin}, strings.NewReader("\x00\xff{{ .Values }}\n\xfe: ["), Options{})
 	if want := "stdin: document 1 (line 1): not UTF-8 text"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// PowerShell on Windows writes UTF-16, with a byte order mark.
+func TestReadUTF16(t *testing.T) {
+	text := node("ä") + "---\r\n" + node("b")
+	for order, name := range map[binary.AppendByteOrder]string{binary.LittleEndian: "little", binary.BigEndian: "big"} {
+		content := order.AppendUint16(nil, 0xfeff)
+		for _, unit := range utf16.Encode([]rune(text)) {
+			content = order.AppendUint16(content, unit)
+		}
+		objects, err := Read([]string{Stdin}, bytes.NewReader(content), Options{})
+		if err != nil {
+			t.Fatalf("%s endian: %v", name, err)
+		}
+		if diff := cmp.Diff([]string{"ä", "b"}, nodeNames(objects)); diff != "" {
+			t.Errorf("%s endian: nodes (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// What kubectl takes for a separator is one: with a tab behind it, or with the byte order mark of the next file.
+func TestReadSeparators(t *testing.T) {
+	for _, separator := range []string{"---\n", "---\t\n", "--- \t # next\n", "---\r\n\xef\xbb\xbf", "---\n\n\xef\xbb\xbf"} {
+		objects, err := Read([]string{Stdin}, strings.NewReader(node("a")+separator+node("b")), Options{})
+		if err != nil {
+			t.Errorf("%q: %v", separator, err)
+			continue
+		}
+		if diff := cmp.Diff([]string{"a", "b"}, nodeNames(objects)); diff != "" {
+			t.Errorf("%q: nodes (-want +got):\n%s", separator, diff)
+		}
+	}
+}
+
+// Templates leave documents behind that are null. kubectl passes over them, too.
+func TestReadNull(t *testing.T) {
+	objects, err := Read([]string{Stdin}, strings.NewReader("null\n---\n"+node("a")+"---\n# Source: x.yaml\n~\n---\n"+node("b")), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, nodeNames(objects)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+// A link to a folder is that folder.
+func TestReadLinkedFolder(t *testing.T) {
+	root := folderOf(t, map[string]string{"real/a.yaml": node("a")})
+	link := filepath.Join(root, "link")
+	if err := os.Symlink("real", link); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Read([]string{link}, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if origin, _ := objects.Origin("Node", "", "a"); origin.File != filepath.Join(link, "a.yaml") {
+		t.Errorf("read from %s", origin.File)
+	}
+}
+
+// Of a field that occurs twice, kubectl takes the last one without a word.
+func TestReadFieldTwice(t *testing.T) {
+	const manifest = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nmetadata: {name: b}\n"
+	const twice = `stdin: document 1 (line 1): yaml: line 4: key "metadata" already set in map`
+	for findings, want := range map[Findings]string{FindingsFail: "", FindingsWarn: twice + ": the last one counts", FindingsIgnore: ""} {
+		objects, err := Read([]string{Stdin}, strings.NewReader(manifest), Options{Findings: findings})
+		if findings == FindingsFail {
+			if err == nil || err.Error() != twice {
+				t.Errorf("got %v, want %s", err, twice)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		warning := errors.Join(objects.Warnings...)
+		if diff := cmp.Diff([]string{"b"}, nodeNames(objects)); diff != "" || (want == "") != (warning == nil) || want != "" && warning.Error() != want {
+			t.Errorf("%s: warning %v, want %q, nodes (-want +got):\n%s", findings, warning, want, diff)
+		}
 	}
 }

@@ -61,7 +61,8 @@ func sourcesAt(path string, stdin io.Reader) (found []source, skipped []error, e
 }
 
 func folder(root string) (found []source, skipped []error, err error) {
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	// With the separator, a root that is a link is followed.
+	err = filepath.WalkDir(root+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return named(path, err)
 		}
