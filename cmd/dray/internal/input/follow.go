@@ -76,6 +76,8 @@ func (f *Follower) permitted(ctx context.Context, l list, namespace string) (lis
 	switch {
 	case err == nil:
 		return l.all, nil
+	case l.earlier.page != nil && apierrors.IsNotFound(err):
+		return f.permitted(ctx, list{resource: l.resource, all: l.earlier, optional: l.optional}, namespace)
 	case l.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)):
 		return lister{}, nil
 	case !apierrors.IsForbidden(err):
@@ -109,10 +111,18 @@ func (f *Follower) start(ctx context.Context, resource string, from lister) erro
 			return events, err
 		},
 	}
-	informer := cache.NewSharedIndexInformer(listWatch, ofKind[resource], 0, cache.Indexers{})
+	kind := ofKind[resource]
+	if from.kind != nil {
+		kind = from.kind
+	}
+	informer := cache.NewSharedIndexInformer(listWatch, kind, 0, cache.Indexers{})
 	err := informer.SetTransform(func(object any) (any, error) {
 		if one, isObject := object.(runtime.Object); isObject {
-			SetDefaults(one) // an older server does not set defaults of newer fields
+			current, err := asCurrent(one)
+			if err != nil {
+				return nil, err
+			}
+			object = current
 		}
 		if accessor, err := meta.Accessor(object); err == nil {
 			accessor.SetManagedFields(nil)

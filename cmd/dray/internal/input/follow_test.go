@@ -272,3 +272,44 @@ func TestBroken(t *testing.T) {
 	f.setError("pods", errors.New("a"))
 	f.setError("nodes", errors.New("b")) // Nobody has read what was told before: it does not wait.
 }
+
+// DeviceTaintRules of a cluster that serves them as v1beta2 only, as Kubernetes 1.36 does, count as those of v1.
+func TestEarlierTaintRules(t *testing.T) {
+	const current, earlier = "/apis/resource.k8s.io/v1/devicetaintrules", "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+	rule := func(version, driver string) string {
+		return fmt.Sprintf(`{"kind": "DeviceTaintRule", "apiVersion": %q, "metadata": {"name": "sick"}, "spec": {"deviceSelector": {"driver": %q}, "taint": {"key": "sick", "effect": "NoSchedule"}}}`, version, driver)
+	}
+	served := map[string][]string{current: {rule("resource.k8s.io/v1", "new.example.com")}, earlier: {rule("resource.k8s.io/v1beta2", "old.example.com")}}
+	for name, c := range map[string]struct {
+		refused map[string]int
+		want    string // driver
+	}{
+		"both":           {nil, "new.example.com"},
+		"v1beta2 only":   {map[string]int{current: 404}, "old.example.com"},
+		"none":           {map[string]int{current: 404, earlier: 404}, ""},
+		"v1 not allowed": {map[string]int{current: 403}, ""},
+	} {
+		s := &followed{objects: served, refused: c.refused}
+		listed, err := Live(t.Context(), s.client(t), "mine", nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f, _, err := follow(t, s)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		watched, err := f.Objects()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for how, objects := range map[string]*Objects{"listed": listed, "followed": watched} {
+			got := ""
+			for _, rule := range objects.TaintRules {
+				got += *rule.Spec.DeviceSelector.Driver
+			}
+			if got != c.want {
+				t.Errorf("%s, %s: rules for %q, want %q", name, how, got, c.want)
+			}
+		}
+	}
+}

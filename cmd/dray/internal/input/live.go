@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,9 @@ func Live(ctx context.Context, client kubernetes.Interface, namespace string, st
 			step(l.resource)
 		}
 		err := r.list(ctx, l.all.page)
+		if l.earlier.page != nil && apierrors.IsNotFound(err) {
+			err = r.list(ctx, l.earlier.page)
+		}
 		if l.inNamespace.page != nil && apierrors.IsForbidden(err) {
 			r.warn(Origin{File: "cluster"}, inNamespaceOnly(l.resource, namespace))
 			err = r.list(ctx, l.inNamespace.page)
@@ -54,6 +58,8 @@ type list struct {
 	// inNamespace lists one namespace, for users without cluster-wide permission. It is empty for
 	// cluster-scoped resources.
 	inNamespace lister
+	// earlier lists an earlier version, which older clusters serve instead. Its objects are converted.
+	earlier lister
 	// optional says that the cluster may lack the resource, or the user the permission.
 	optional bool
 }
@@ -62,10 +68,14 @@ type list struct {
 type lister struct {
 	page  pager.ListPageFunc
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// kind is an empty object, if it is of an earlier version.
+	kind runtime.Object
 }
 
 func lists(client kubernetes.Interface, namespace string) []list {
 	core, devices, groups := client.CoreV1(), client.ResourceV1(), client.SchedulingV1beta1()
+	earlierRules := listerOf(client.ResourceV1beta2().DeviceTaintRules())
+	earlierRules.kind = &resourcev1beta2.DeviceTaintRule{}
 	return []list{
 		{resource: "nodes", all: listerOf(core.Nodes())},
 		{resource: "pods", all: listerOf(core.Pods(corev1.NamespaceAll)), inNamespace: listerOf(core.Pods(namespace))},
@@ -79,7 +89,7 @@ func lists(client kubernetes.Interface, namespace string) []list {
 			resource: "resourceclaimtemplates", all: listerOf(devices.ResourceClaimTemplates(corev1.NamespaceAll)),
 			inNamespace: listerOf(devices.ResourceClaimTemplates(namespace)),
 		},
-		{resource: "devicetaintrules", all: listerOf(devices.DeviceTaintRules()), optional: true},
+		{resource: "devicetaintrules", all: listerOf(devices.DeviceTaintRules()), earlier: earlierRules, optional: true},
 		{resource: "podgroups", all: listerOf(groups.PodGroups(corev1.NamespaceAll)), optional: true},
 	}
 }
@@ -105,8 +115,20 @@ func (r *reader) list(ctx context.Context, page pager.ListPageFunc) error {
 		return err
 	}
 	return meta.EachListItem(all, func(object runtime.Object) error {
-		// an older server does not set defaults of newer fields
-		SetDefaults(object)
-		return r.objects.add(object, Origin{File: "cluster"})
+		current, err := asCurrent(object)
+		if err != nil {
+			return err
+		}
+		return r.objects.add(current, Origin{File: "cluster"})
 	})
+}
+
+// asCurrent converts an object of a cluster to the version that dray uses, and sets the defaults of
+// fields that an older server does not know.
+func asCurrent(object runtime.Object) (runtime.Object, error) {
+	if rule, isEarlier := object.(*resourcev1beta2.DeviceTaintRule); isEarlier {
+		return toV1(rule, resourcev1beta2.SchemeGroupVersion.WithKind("DeviceTaintRule"))
+	}
+	SetDefaults(object)
+	return object, nil
 }
