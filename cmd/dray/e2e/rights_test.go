@@ -4,19 +4,24 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cli"
+	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
 const roles = "../../../deploy/cli-rbac.yaml"
@@ -62,10 +67,42 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 			t.Errorf("dray %s --as reader:\n%s", command, out)
 		}
 	}
+	follows(t, "reader")
 	expect(t, "explain p -n rights --as tenant", cli.ExitOK, "warning: cluster: list pods: not permitted in all namespaces: those of namespace rights are looked at", "Pod rights/p can be placed")
 	expect(t, "explain p -n default --as tenant", cli.ExitError, `pods is forbidden: User "tenant"`)
 	expect(t, "explain -n rights --as nobody", cli.ExitError, `error: list nodes: nodes is forbidden: User "nobody" cannot list resource "nodes"`)
 	everyRule(t, content)
+}
+
+// follows has a user who sees a new pod without asking again, as the page of dray view does.
+func follows(t *testing.T, user string) {
+	t.Helper()
+	config := plane.Config()
+	config.Impersonate.UserName = user
+	as, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	f, err := input.Follow(ctx, as, "rights", func() {})
+	if err != nil {
+		t.Fatalf("follow as %s: %v", user, err)
+	}
+	defer func() {
+		stop()
+		f.Wait()
+	}()
+	create(t, "{apiVersion: v1, kind: Pod, metadata: {name: late, namespace: rights}, spec: "+template+"}")
+	await(t, "a new pod is seen", func(context.Context) (bool, error) {
+		objects, err := f.Objects()
+		return err == nil && slices.ContainsFunc(objects.Pods, func(pod *corev1.Pod) bool { return pod.Name == "late" }), err
+	})
+	if err := f.Broken(); err != nil {
+		t.Errorf("as %s: %v", user, err)
+	}
+	if err := client.CoreV1().Pods("rights").Delete(t.Context(), "late", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // everyRule has a user for each resource who may list all but that.
