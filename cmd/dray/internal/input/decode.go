@@ -5,6 +5,7 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	appsapi "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -177,10 +180,13 @@ func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Ori
 	}
 	setName(object, origin)
 	controller, unknown, err := workload.Read(gvk, object)
+	if all, isKubernetes, wrong := decodeMaker(raw, gvk); isKubernetes && (controller != nil || err != nil) {
+		unknown, err = all, cmp.Or(wrong, err)
+	}
 	switch {
 	case err != nil:
 		r.object(origin, fmt.Errorf("%s: %s", nameIn(raw, gvk.Kind), shorten(err.Error())))
-	case controller == nil && usesClaims(object.Object):
+	case controller == nil && !makesNoPods.Has(gvk.GroupKind()) && usesClaims(object.Object):
 		r.objects.Opaque = append(r.objects.Opaque, object)
 		r.objects.Prototype.Referents = append(r.objects.Prototype.Referents, object)
 		r.warn(origin, fmt.Errorf("%s: it uses ResourceClaims, but which pods objects of kind %s make is not known: they are not looked at", nameIn(raw, gvk.Kind), gvk.GroupKind()))
@@ -190,6 +196,30 @@ func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Ori
 	case r.unknownFields(raw, gvk, unknown, origin) && r.templatesAreValid(controller, raw, origin):
 		r.addController(controller, origin)
 	}
+}
+
+// makesNoPods has kinds that only describe the pods of other objects.
+var makesNoPods = sets.New(
+	schema.GroupKind{Group: corev1.GroupName, Kind: "PodTemplate"},
+	schema.GroupKind{Group: appsapi.GroupName, Kind: "ControllerRevision"},
+	schema.GroupKind{Group: schedulingapi.GroupName, Kind: "Workload"},
+	schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workload"},
+)
+
+// decodeMaker decodes all of an object that makes pods, if its kind is one of Kubernetes. unknown has
+// errors about fields that do not exist.
+func decodeMaker(raw []byte, gvk schema.GroupVersionKind) (unknown []error, isKubernetes bool, err error) {
+	if !scheme.Recognizes(gvk) {
+		return nil, false, nil
+	}
+	object, err := scheme.New(gvk)
+	if err != nil {
+		return nil, true, err
+	}
+	if unknown, err = kjson.UnmarshalStrict(raw, object); err != nil {
+		err = locate(raw, object, err)
+	}
+	return unknown, true, err
 }
 
 // usesClaims reports whether a value contains a pod spec with claims.

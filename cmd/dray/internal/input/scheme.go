@@ -6,6 +6,8 @@ package input
 import (
 	"strings"
 
+	appsapi "k8s.io/api/apps/v1"
+	batchapi "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,7 +29,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, addToScheme := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, resourceapi.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme, schedulingapi.AddToScheme,
-		policyapi.AddToScheme,
+		policyapi.AddToScheme, appsapi.AddToScheme, batchapi.AddToScheme,
 		v1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(addToScheme(s))
