@@ -18,8 +18,10 @@ import (
 
 	appsapi "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodeapi "k8s.io/api/node/v1"
 	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	priorityapi "k8s.io/api/scheduling/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -372,11 +374,16 @@ func (r *reader) typed(raw []byte, gvk schema.GroupVersionKind) (object runtime.
 		gvk.Version = resourceapi.SchemeGroupVersion.Version
 	}
 	object, err = scheme.New(gvk)
-	if gvk.Group == schedulingapi.GroupName {
+	switch gvk.Kind {
+	case "PriorityClass":
+		// Versions that are no longer served have the same fields.
+		object, err = &priorityapi.PriorityClass{}, nil
+	case "RuntimeClass":
+		object, err = &nodeapi.RuntimeClass{}, nil
+	case "PodGroup":
 		// Versions differ in scheduling of groups, not in their claims.
 		object, err = &schedulingapi.PodGroup{}, nil
-	}
-	if gvk.Group == policyapi.GroupName {
+	case "PodDisruptionBudget":
 		// v1beta1 has the same fields.
 		object, err = &policyapi.PodDisruptionBudget{}, nil
 	}

@@ -25,6 +25,7 @@
 //	kustomize.go kustomizations
 //	defaults.go  API defaults
 //	prototype.go translation of devmgmtproto.k8s.io to v1
+//	admission.go what the API server adds to new pods
 //	adminaccess.go  the label that admin access needs
 //	live.go      a cluster behind a kubeconfig
 package input

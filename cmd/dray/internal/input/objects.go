@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodeapi "k8s.io/api/node/v1"
 	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	priorityapi "k8s.io/api/scheduling/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +38,9 @@ type Objects struct {
 	PodGroups  []*schedulingapi.PodGroup
 	// Budgets are PodDisruptionBudgets.
 	Budgets []*policyapi.PodDisruptionBudget
+	// PriorityClasses and RuntimeClasses complete pods that are read from files.
+	PriorityClasses []*priorityapi.PriorityClass
+	RuntimeClasses  []*nodeapi.RuntimeClass
 	// Controllers are objects that make pods, such as Deployments.
 	Controllers []*workload.Controller
 	// Opaque has objects of unknown kinds that use claims. It is unknown which pods they make.
@@ -96,6 +101,10 @@ func (o *Objects) add(object runtime.Object, origin Origin) error {
 		return fileUnder(o, &o.PodGroups, "PodGroup", object, origin)
 	case *policyapi.PodDisruptionBudget:
 		return fileUnder(o, &o.Budgets, "PodDisruptionBudget", object, origin)
+	case *priorityapi.PriorityClass:
+		return fileUnder(o, &o.PriorityClasses, "PriorityClass", object, origin)
+	case *nodeapi.RuntimeClass:
+		return fileUnder(o, &o.RuntimeClasses, "RuntimeClass", object, origin)
 	case *v1alpha1.DevicePool:
 		return fileUnder(o, &o.Prototype.Pools, prototypeKind("DevicePool"), object, origin)
 	case *v1alpha1.DeviceClass:
@@ -174,6 +183,8 @@ func (o *Objects) Join(more *Objects) error {
 	joined.Namespaces = slices.Concat(o.Namespaces, more.Namespaces)
 	joined.PodGroups = slices.Concat(o.PodGroups, more.PodGroups)
 	joined.Budgets = slices.Concat(o.Budgets, more.Budgets)
+	joined.PriorityClasses = slices.Concat(o.PriorityClasses, more.PriorityClasses)
+	joined.RuntimeClasses = slices.Concat(o.RuntimeClasses, more.RuntimeClasses)
 	joined.Controllers = slices.Concat(o.Controllers, more.Controllers)
 	joined.Opaque = slices.Concat(o.Opaque, more.Opaque)
 	*o = joined

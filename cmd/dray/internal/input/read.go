@@ -88,6 +88,7 @@ func Read(paths []string, stdin io.Reader, options Options) (*Objects, error) {
 		r.translate()
 	}
 	r.checkAdminAccess()
+	r.admit()
 	return r.result()
 }
 

@@ -9,8 +9,10 @@ import (
 	appsapi "k8s.io/api/apps/v1"
 	batchapi "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodeapi "k8s.io/api/node/v1"
 	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	priorityapi "k8s.io/api/scheduling/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,7 +31,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, addToScheme := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, resourceapi.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme, schedulingapi.AddToScheme,
-		policyapi.AddToScheme, appsapi.AddToScheme, batchapi.AddToScheme,
+		policyapi.AddToScheme, priorityapi.AddToScheme, nodeapi.AddToScheme, appsapi.AddToScheme, batchapi.AddToScheme,
 		v1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(addToScheme(s))
@@ -42,7 +44,8 @@ var used = map[string]sets.Set[string]{
 	corev1.GroupName: sets.New("Node", "Pod", "Namespace"),
 	resourceapi.GroupName: sets.New(
 		"DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),
-	schedulingapi.GroupName: sets.New("PodGroup"),
+	schedulingapi.GroupName: sets.New("PodGroup", "PriorityClass"),
+	nodeapi.GroupName:       sets.New("RuntimeClass"),
 	policyapi.GroupName:     sets.New("PodDisruptionBudget"),
 	v1alpha1.GroupName:      sets.New("DeviceClaim", "DeviceClass", "DevicePool"),
 }
