@@ -245,13 +245,14 @@ func usesClaims(value any) bool {
 }
 
 func (r *reader) addController(c *workload.Controller, origin Origin) {
-	isNew, err := r.objects.register(c.Kind.GroupKind().String(), c.Object, origin)
+	before, isNew, err := r.objects.register(c.Kind.GroupKind().String(), c.Object, origin)
 	if err != nil {
 		r.errs = append(r.errs, err)
 	}
 	if !isNew {
 		return
 	}
+	r.objects.Controllers = slices.DeleteFunc(r.objects.Controllers, func(one *workload.Controller) bool { return metav1.Object(one.Object) == before })
 	for _, part := range c.Parts {
 		r.pods += part.Count
 	}

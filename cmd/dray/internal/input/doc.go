@@ -14,6 +14,7 @@
 //
 //	origin.go    the position of an object in the input
 //	objects.go   the result, and the rule that an object occurs once
+//	copies.go    a manifest and what the cluster has of it
 //	read.go      entry point for files
 //	walk.go      paths to files
 //	document.go  file to documents

@@ -118,26 +118,32 @@ func (o *Objects) add(object runtime.Object, origin Origin) error {
 // fileUnder adds an object to the list of its kind. It ignores an equal object that was read
 // before.
 func fileUnder[T metav1.Object](o *Objects, all *[]T, kind string, object T, origin Origin) error {
-	isNew, err := o.register(kind, object, origin)
-	if isNew {
+	before, isNew, err := o.register(kind, object, origin)
+	switch {
+	case before != nil:
+		(*all)[slices.IndexFunc(*all, func(one T) bool { return metav1.Object(one) == before })] = object
+	case isNew:
 		*all = append(*all, object)
 	}
 	return err
 }
 
-// register reports whether the object is new. It returns an error if another object has the same
-// name.
-func (o *Objects) register(kind string, object metav1.Object, origin Origin) (isNew bool, err error) {
+// register reports whether the object is new. before is the manifest in the place of which it comes,
+// if it is what the API server has made of that. The error says that another object has the name.
+func (o *Objects) register(kind string, object metav1.Object, origin Origin) (before metav1.Object, isNew bool, err error) {
 	k := key{kind, object.GetNamespace(), object.GetName()}
 	first, found := o.known[k]
 	switch {
 	case !found:
 		o.known[k] = filed{origin, object}
-		return true, nil
-	case apiequality.Semantic.DeepEqual(first.object, object):
-		return false, nil
+		return nil, true, nil
+	case apiequality.Semantic.DeepEqual(first.object, object), isMadeOf(first.object, object):
+		return nil, false, nil
+	case isMadeOf(object, first.object):
+		o.known[k] = filed{origin, object}
+		return first.object, true, nil
 	}
-	return false, fmt.Errorf("%s: %s: another object of that name was already read from %s", origin, describe(kind, object), first.origin)
+	return nil, false, fmt.Errorf("%s: %s: another object of that name was already read from %s", origin, describe(kind, object), first.origin)
 }
 
 func describe(kind string, object metav1.Object) string {
