@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features"
+	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 	podresources "k8s.io/component-helpers/resource"
 
 	"github.com/dray-project/dray/nodefit"
@@ -22,7 +24,25 @@ func (c *Cluster) NotLookedAt(pod *corev1.Pod) []string {
 	aspects := slices.DeleteFunc(nodefit.NotLookedAt(pod), func(aspect string) bool {
 		return aspect == nodefit.SchedulingGates // placing reports these
 	})
+	info := &types.PodInfo{Spec: &pod.Spec}
+	if slices.ContainsFunc(features.AllFeatures, func(f types.Feature) bool { return f.InferForScheduling(info) }) {
+		aspects = append(aspects, "features that nodes declare")
+	}
+	if c.lacksClaims(pod) {
+		aspects = append(aspects, "claims that have not been made from their templates yet")
+	}
 	return append(aspects, c.ResourcesUnknown(pod)...)
+}
+
+// lacksClaims reports whether a claim of a pod that an API server knows has not been made. Until it
+// is, the scheduler leaves the pod aside. A ResourceQuota may be the reason.
+func (c *Cluster) lacksClaims(pod *corev1.Pod) bool {
+	return pod.ResourceVersion != "" && Pending(pod) && slices.ContainsFunc(pod.Spec.ResourceClaims, func(podClaim corev1.PodResourceClaim) bool {
+		told := slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(status corev1.PodResourceClaimStatus) bool { return status.Name == podClaim.Name })
+		key := c.claims.Key(pod, podClaim)
+		_, found := c.objects.Origin("ResourceClaim", key.Namespace, key.Name)
+		return podClaim.ResourceClaimTemplateName != nil && !told && !found
+	})
 }
 
 // ResourcesUnknown returns a phrase if the pod requests resources whose amount some node does not

@@ -67,7 +67,36 @@ func (c *Cluster) podClaim(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*
 	if missing.Kind == "ResourceClaim" {
 		return nil, fmt.Errorf("%w%s%s", err, elsewhere(missing.Key, c.order), c.isTemplate(missing.Key))
 	}
-	return nil, fmt.Errorf("%w%s", err, elsewhere(missing.Key, c.templates))
+	return nil, fmt.Errorf("%w%s%s", err, elsewhere(missing.Key, c.templates), c.madeFor(missing.Key))
+}
+
+// madeFor returns a hint at an object of an unknown kind whose controller makes the template.
+func (c *Cluster) madeFor(template types.NamespacedName) string {
+	for _, object := range c.objects.Prototype.Referents {
+		if object.GetNamespace() == template.Namespace && asksForTemplate(object.Object, template.Name) {
+			return fmt.Sprintf("; the controller of %s %s makes it: read it from the cluster, too", object.GetKind(), object.GetName())
+		}
+	}
+	return ""
+}
+
+// asksForTemplate reports whether a value has a field resourceClaimTemplate with the name, as
+// NVIDIA's ComputeDomain has for the template that is to be made.
+func asksForTemplate(value any, name string) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		if template, isObject := value["resourceClaimTemplate"].(map[string]any); isObject && template["name"] == name {
+			return true
+		}
+		for _, member := range value {
+			if asksForTemplate(member, name) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, func(item any) bool { return asksForTemplate(item, name) })
+	}
+	return false
 }
 
 // Source returns which template a claim of the workload is made from, or "".
