@@ -81,7 +81,7 @@ func (f *Follower) permitted(ctx context.Context, l list, namespace string) (lis
 	case l.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)):
 		return lister{}, nil
 	case !apierrors.IsForbidden(err):
-		return lister{}, fmt.Errorf("list %s: %w", l.resource, err)
+		return lister{}, notListed(l.resource, err)
 	}
 	if l.inNamespace.page != nil {
 		if _, err = l.inNamespace.page(ctx, one); err == nil {
@@ -89,7 +89,7 @@ func (f *Follower) permitted(ctx context.Context, l list, namespace string) (lis
 			return l.inNamespace, nil
 		}
 		if !apierrors.IsForbidden(err) {
-			return lister{}, fmt.Errorf("list %s: %w", l.resource, err)
+			return lister{}, notListed(l.resource, err)
 		}
 	}
 	f.notes = append(f.notes, fmt.Errorf("list %s: not permitted: they are left out", l.resource))

@@ -193,15 +193,17 @@ func TestFollowPermitted(t *testing.T) {
 		"one namespace":    {refused: map[string]int{pods: 403}, steps: 8, pods: []string{"mine/p"}, warnings: []string{notAll}},
 		"no pods":          {refused: map[string]int{pods: 403, inMine: 403}, steps: 7, warnings: []string{"cluster: list pods: not permitted: they are left out"}},
 		"no nodes":         {refused: map[string]int{nodes: 403}, steps: 7, pods: []string{"mine/p", "other/q"}, warnings: []string{"cluster: list nodes: not permitted: they are left out"}},
-		"no claims at all": {refused: map[string]int{claims: 404}, err: "list resourceclaims: "},
+		"no claims at all": {refused: map[string]int{claims: 404}, err: "list resourceclaims: no: the cluster does not serve resource.k8s.io/v1, as Kubernetes 1.34 and later do: "},
 		"a broken server":  {refused: map[string]int{nodes: 418}, err: "list nodes: "},
 		"broken for one":   {refused: map[string]int{pods: 403, inMine: 418}, err: "list pods: "},
 		"broken groups":    {refused: map[string]int{"/apis/scheduling.k8s.io/v1beta1/podgroups": 418}, err: "list podgroups: "},
 	} {
-		f, steps, err := follow(t, &followed{refused: c.refused, objects: map[string][]string{pods: {podJSON("other", "q"), podJSON("mine", "p")}, inMine: {podJSON("mine", "p")}}})
+		s := &followed{refused: c.refused, objects: map[string][]string{pods: {podJSON("other", "q"), podJSON("mine", "p")}, inMine: {podJSON("mine", "p")}}}
+		f, steps, err := follow(t, s)
 		if c.err != "" {
-			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
-				t.Errorf("%s: %v, want %q", name, err, c.err)
+			_, listErr := Live(t.Context(), s.client(t), "mine", nil)
+			if err == nil || !strings.HasPrefix(err.Error(), c.err) || listErr == nil || !strings.HasPrefix(listErr.Error(), c.err) {
+				t.Errorf("%s: followed %v, listed %v, want %q", name, err, listErr, c.err)
 			}
 			continue
 		}

@@ -41,10 +41,18 @@ func Live(ctx context.Context, client kubernetes.Interface, namespace string, st
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", l.resource, err)
+			return nil, notListed(l.resource, err)
 		}
 	}
 	return r.result()
+}
+
+// notListed returns the error about a resource that cannot be listed.
+func notListed(resource string, err error) error {
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: the cluster does not serve resource.k8s.io/v1, as Kubernetes 1.34 and later do: what kubectl gets as YAML of earlier versions can be read with -f", err)
+	}
+	return fmt.Errorf("list %s: %w", resource, err)
 }
 
 func inNamespaceOnly(resource, namespace string) error {
