@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -113,6 +114,9 @@ func (c *Controller) pod(part *Part, name string) *corev1.Pod {
 	pod.Name, pod.Namespace = name, c.Object.GetNamespace()
 	pod.CreationTimestamp = c.Object.GetCreationTimestamp()
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(c.Object, c.Kind)}
+	if topology := c.exclusiveTopology(part); topology != "" {
+		setExclusive(&pod.Spec, topology)
+	}
 	for _, claim := range resolve(c.Object.Object, kinds[c.Kind.GroupKind().String()].volumeClaims+".*") {
 		volume, _ := lookUp(claim.value, "metadata.name").(string)
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
@@ -120,6 +124,30 @@ func (c *Controller) pod(part *Part, name string) *corev1.Pod {
 		}})
 	}
 	return pod
+}
+
+// exclusiveTopology returns the topology that pods have for themselves, by an annotation of the object
+// or of the jobs that it makes.
+func (c *Controller) exclusiveTopology(part *Part) string {
+	ofJobs, _ := lookUp(c.Object.Object, strings.TrimSuffix(part.Path, "spec.template")+"metadata.annotations").(map[string]any)
+	for _, name := range kinds[c.Kind.GroupKind().String()].exclusive {
+		topology, _ := ofJobs[name].(string)
+		if topology = cmp.Or(topology, c.Object.GetAnnotations()[name]); topology != "" {
+			return topology
+		}
+	}
+	return ""
+}
+
+// setExclusive adds pod affinity and anti-affinity, as controllers do for an exclusive topology. Their
+// selectors are left out: pod affinity is not looked at.
+func setExclusive(spec *corev1.PodSpec, topology string) {
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	terms := []corev1.PodAffinityTerm{{TopologyKey: topology}}
+	spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
+	spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 }
 
 // generatedName returns a name with a generated suffix, as an API server does, but deterministic.

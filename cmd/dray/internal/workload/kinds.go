@@ -18,6 +18,9 @@ type kind struct {
 	// pods.
 	ended []string
 	phase string
+	// exclusive has annotations with a topology, such as a rack, that pods have for themselves: the
+	// controller adds pod affinity for that.
+	exclusive []string
 	// volumeClaims is the path of the templates of PersistentVolumeClaims, of which each pod has its
 	// own.
 	volumeClaims string
@@ -51,8 +54,8 @@ var kinds = map[string]kind{
 	"DaemonSet.apps":                           {parts: []place{{template: "spec.template"}}, perNode: true},
 	"Job.batch":                                {parts: []place{jobPlace}, names: jobName, ended: []string{"SuccessCriteriaMet", "Complete", "FailureTarget", "Failed"}},
 	"CronJob.batch":                            {parts: []place{below("spec.jobTemplate", jobPlace)}},
-	"JobSet.jobset.x-k8s.io":                   {parts: []place{jobSetPlace}, names: jobSetName, ended: []string{"Completed", "Failed"}},
-	"LeaderWorkerSet.leaderworkerset.x-k8s.io": {parts: leaderWorkerPlaces, names: indexedName, volumeClaims: "spec.leaderWorkerTemplate.volumeClaimTemplates"},
+	"JobSet.jobset.x-k8s.io":                   {parts: []place{jobSetPlace}, names: jobSetName, ended: []string{"Completed", "Failed"}, exclusive: []string{"alpha.jobset.sigs.k8s.io/exclusive-topology"}},
+	"LeaderWorkerSet.leaderworkerset.x-k8s.io": {parts: leaderWorkerPlaces, names: indexedName, exclusive: exclusiveOfGroups, volumeClaims: "spec.leaderWorkerTemplate.volumeClaimTemplates"},
 	"MPIJob.kubeflow.org":                      {parts: []place{replicaSpecs("spec.mpiReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
 	"PyTorchJob.kubeflow.org":                  {parts: []place{replicaSpecs("spec.pytorchReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
 	"TFJob.kubeflow.org":                       {parts: []place{replicaSpecs("spec.tfReplicaSpecs")}, names: lowerPartName, ended: succeededOrFailed},
@@ -67,6 +70,9 @@ var kinds = map[string]kind{
 	"CloneSet.apps.kruise.io":                  {parts: []place{replicated}, volumeClaims: "spec.volumeClaimTemplates"},
 	"StatefulSet.apps.kruise.io":               {parts: []place{replicated}, names: ordinalName, volumeClaims: "spec.volumeClaimTemplates"},
 }
+
+// exclusiveOfGroups are for the groups of a LeaderWorkerSet, and for parts of groups.
+var exclusiveOfGroups = []string{"leaderworkerset.sigs.k8s.io/exclusive-topology", "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"}
 
 // succeededOrFailed are the conditions of Kubeflow's jobs that have ended.
 var succeededOrFailed = []string{"Succeeded", "Failed"}

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -346,6 +347,33 @@ func TestVolumeClaims(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: claims %q, want %s", manifest, got, want)
+		}
+	}
+}
+
+// An annotation of JobSets, of their jobs and of LeaderWorkerSets stands for pod affinity that the controller adds.
+func TestExclusiveTopology(t *testing.T) {
+	const jobSet = "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: s%s}, spec: {replicatedJobs: [{name: w, template: {%sspec: {" + template + "}}}]}}"
+	const group = "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l%s}, spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: []}}}}}"
+	const ofJobSet, ofGroup, ofPart = "alpha.jobset.sigs.k8s.io/exclusive-topology: rack", "leaderworkerset.sigs.k8s.io/exclusive-topology: rack", "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology: rack"
+	for manifest, want := range map[string]string{
+		fmt.Sprintf(jobSet, "", ""):                                          "",
+		fmt.Sprintf(jobSet, ", annotations: {"+ofJobSet+"}", ""):             "rack",
+		fmt.Sprintf(jobSet, "", "metadata: {annotations: {"+ofJobSet+"}}, "): "rack",
+		fmt.Sprintf(jobSet, ", annotations: {"+ofGroup+"}", ""):              "",
+		fmt.Sprintf(group, ", annotations: {"+ofGroup+"}"):                   "rack",
+		fmt.Sprintf(group, ", annotations: {"+ofPart+"}"):                    "rack",
+		fmt.Sprintf(group, ""):                                               "",
+	} {
+		got := ""
+		if affinity := Expand([]*Controller{read(t, manifest)}, nil, nil)[0].Spec.Affinity; affinity != nil {
+			got = affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey
+			if anti := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey; anti != got {
+				t.Errorf("%s: anti-affinity in %q", manifest, anti)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: affinity in %q, want %q", manifest, got, want)
 		}
 	}
 }
