@@ -273,6 +273,11 @@ func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, 
 	if len(args) > 0 {
 		return subjects, nil
 	}
+	for _, key := range c.PodKeys() {
+		if w := (cluster.Workload{Pod: c.Pod(key)}); c.Bypassed(w.Pod) != "" && f.selection.covers(c, w) {
+			subjects = append(subjects, subjectOf(c, w.Pod))
+		}
+	}
 	for _, w := range c.Workloads() {
 		if f.selection.covers(c, w) {
 			subjects = append(subjects, &subject{workload: w})
@@ -286,7 +291,7 @@ func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*co
 	answers := make(map[*subject]*render.Answer)
 	err := f.inTurn(ctx, c, subjects, func(s *subject, before int, known *cluster.Placement) (*cluster.Placement, error) {
 		if s.settled != "" {
-			answers[s] = render.SettledAnswer(s.workload, s.settled, c.ClaimsOf(s.workload))
+			answers[s] = render.SettledAnswer(s.workload, s.settled, s.bypassed, c.ClaimsOf(s.workload))
 			return nil, nil
 		}
 		if known != nil {
@@ -326,7 +331,12 @@ func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*cor
 	report := t.NewReport(c)
 	var worst error
 	err := f.inTurn(ctx, c, subjects, func(s *subject, before int, placement *cluster.Placement) (*cluster.Placement, error) {
-		if s.settled != "" {
+		switch {
+		case s.bypassed:
+			report.AddBypassed(s.workload, s.settled)
+			worst = worse(worst, errNotPlaced)
+			return nil, nil
+		case s.settled != "":
 			report.AddPlaced()
 			return nil, nil
 		}

@@ -22,6 +22,8 @@ type subject struct {
 	// settled describes the state of a workload that does not wait for devices. It is empty
 	// otherwise.
 	settled string
+	// bypassed says that a settled pod does not get its devices, see Cluster.Bypassed.
+	bypassed bool
 }
 
 // find parses POD, pod/NAME, claim/NAME, resourceclaim/NAME, and KIND/NAME for the pods that an
@@ -97,7 +99,7 @@ func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, err
 		if made[maker] == nil {
 			objects = append(objects, maker)
 		}
-		made[maker] = append(made[maker], subjectOf(pod))
+		made[maker] = append(made[maker], subjectOf(c, pod))
 	}
 	object, err := resolve(kind, "has no pods", name, objects, o)
 	if err != nil && o.live() {
@@ -120,12 +122,16 @@ func findPod(c *cluster.Cluster, name string, o *origin) (*subject, error) {
 		}
 		return nil, err
 	}
-	return subjectOf(c.Pod(key)), nil
+	return subjectOf(c, c.Pod(key)), nil
 }
 
-func subjectOf(pod *corev1.Pod) *subject {
+func subjectOf(c *cluster.Cluster, pod *corev1.Pod) *subject {
 	s := &subject{workload: cluster.Workload{Pod: pod}}
+	claim := c.Bypassed(pod)
 	switch {
+	case claim != "":
+		s.bypassed = true
+		s.settled = fmt.Sprintf("is on node %s, but claim %s has no devices: spec.nodeName was set, and the scheduler does not look at the pod", pod.Spec.NodeName, claim)
 	case pod.Spec.NodeName != "":
 		s.settled = "is on node " + pod.Spec.NodeName
 	case !cluster.Pending(pod):

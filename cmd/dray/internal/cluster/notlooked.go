@@ -63,3 +63,18 @@ func (c *Cluster) resourcesUnknown(pod *corev1.Pod) bool {
 	}
 	return asks && slices.ContainsFunc(c.Nodes, func(node *corev1.Node) bool { return len(node.Status.Allocatable) == 0 })
 }
+
+// Bypassed returns the entry of a pod's spec whose claim has no devices although the pod has a node.
+// It is empty if there is none. Such a pod was created with spec.nodeName: the scheduler does not look
+// at it, and the kubelet waits for the devices.
+func (c *Cluster) Bypassed(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" || pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending {
+		return ""
+	}
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		if claim := c.claims.Claim(c.claims.Key(pod, podClaim)); claim != nil && claim.Status.Allocation == nil {
+			return podClaim.Name
+		}
+	}
+	return ""
+}

@@ -50,6 +50,8 @@ type Answer struct {
 	// them.
 	Alike []string `json:"alike,omitempty"`
 
+	// bypassed says that a settled pod does not get its devices.
+	bypassed  bool
 	asked     int
 	headline  string
 	placement *cluster.Placement
@@ -163,11 +165,13 @@ type answerList struct {
 }
 
 // Allocated reports whether devices are or can be allocated.
-func (a *Answer) Allocated() bool { return a.Node != "" || a.Settled != "" }
+func (a *Answer) Allocated() bool { return !a.bypassed && (a.Node != "" || a.Settled != "") }
 
-// SettledAnswer returns the answer for a workload that needs no allocation.
-func SettledAnswer(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim) *Answer {
-	return settled(w, how, claims)
+// SettledAnswer returns the answer for a workload that needs no allocation, or that was bypassed.
+func SettledAnswer(w cluster.Workload, how string, bypassed bool, claims []*resourceapi.ResourceClaim) *Answer {
+	a := settled(w, how, claims)
+	a.bypassed = bypassed
+	return a
 }
 
 func settled(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim) *Answer {
@@ -353,6 +357,13 @@ func (t *Terminal) NewReport(c *cluster.Cluster) *Report {
 func (r *Report) AddPlaced() {
 	r.all, r.placed = r.all+1, r.placed+1
 	clear(r.byPlacement) // later placements do not refer to earlier ones
+}
+
+// AddBypassed tells of a pod that has a node, and does not get its devices there.
+func (r *Report) AddBypassed(w cluster.Workload, how string) {
+	r.all++
+	r.terminal.Paragraph(0, 2, settled(w, how, nil).Subject.String()+" "+how+".")
+	r.terminal.Line("")
 }
 
 // Add explains why a workload was refused. before is the number of workloads that were placed
