@@ -16,13 +16,15 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// admission does what the API server does to a new pod according to PriorityClasses and
-// RuntimeClasses.
+// admission does what the API server does to a new pod according to PriorityClasses, RuntimeClasses
+// and LimitRanges.
 type admission struct {
 	priorities map[string]int32
 	// unnamed is the priority of pods that name no class.
 	unnamed  int32
 	runtimes map[string]*nodeapi.RuntimeClass
+	// requests are what containers request of resources for which they say nothing, by namespace.
+	requests map[string]corev1.ResourceList
 	// told has the classes of which a warning said that they were not read.
 	told map[string]bool
 }
@@ -32,7 +34,7 @@ func (r *reader) admit() {
 	o := r.objects
 	a := &admission{
 		priorities: map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000},
-		runtimes:   make(map[string]*nodeapi.RuntimeClass), told: make(map[string]bool),
+		runtimes:   make(map[string]*nodeapi.RuntimeClass), told: make(map[string]bool), requests: defaultRequests(o.LimitRanges),
 	}
 	someDefault := false
 	for _, class := range o.PriorityClasses {
@@ -46,14 +48,47 @@ func (r *reader) admit() {
 	}
 	o.Pods = slices.DeleteFunc(o.Pods, func(pod *corev1.Pod) bool {
 		origin, _ := o.Origin("Pod", pod.Namespace, pod.Name)
-		return pod.UID == "" && !r.admitted(a, &pod.Spec, describe("Pod", pod)+": spec", origin)
+		if pod.UID != "" {
+			return false
+		}
+		setContainerRequests(&pod.Spec, a.requests[pod.Namespace])
+		return !r.admitted(a, &pod.Spec, describe("Pod", pod)+": spec", origin)
 	})
 	o.Controllers = slices.DeleteFunc(o.Controllers, func(c *workload.Controller) bool {
 		origin, _ := o.Origin(c.Kind.GroupKind().String(), c.Object.GetNamespace(), c.Object.GetName())
 		return slices.ContainsFunc(c.Parts, func(part *workload.Part) bool {
+			setContainerRequests(&part.Template.Spec, a.requests[c.Object.GetNamespace()])
 			return !r.admitted(a, &part.Template.Spec, describe(c.Kind.Kind, c.Object)+": "+part.Path+".spec", origin)
 		})
 	})
+}
+
+// defaultRequests returns what LimitRanges say that containers request by default, by namespace. A
+// default limit counts as a default request, and so do the most and the least that is permitted.
+func defaultRequests(ranges []*corev1.LimitRange) map[string]corev1.ResourceList {
+	byNamespace := make(map[string]corev1.ResourceList)
+	for _, one := range ranges {
+		list := byNamespace[one.Namespace]
+		for i := range one.Spec.Limits {
+			item := &one.Spec.Limits[i]
+			if item.Type != corev1.LimitTypeContainer {
+				continue
+			}
+			for _, defaults := range []corev1.ResourceList{item.DefaultRequest, item.Default, item.Max, item.Min} {
+				setMissing(&list, defaults, anyResource)
+			}
+		}
+		byNamespace[one.Namespace] = list
+	}
+	return byNamespace
+}
+
+func setContainerRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			setMissing(&containers[i].Resources.Requests, defaults, anyResource)
+		}
+	}
 }
 
 // admitted completes the spec of a pod, and reports whether the API server would admit it. path

@@ -419,7 +419,7 @@ func toV1(object runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, e
 // setNamespace sets the default namespace of namespaced objects, as kubectl does.
 func (r *reader) setNamespace(object runtime.Object) {
 	switch object := object.(type) {
-	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate, *schedulingapi.PodGroup, *policyapi.PodDisruptionBudget, *v1alpha1.DeviceClaim:
+	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate, *schedulingapi.PodGroup, *policyapi.PodDisruptionBudget, *corev1.LimitRange, *v1alpha1.DeviceClaim:
 		meta := object.(metav1.Object)
 		if meta.GetNamespace() == "" {
 			meta.SetNamespace(r.options.Namespace)

@@ -38,9 +38,10 @@ type Objects struct {
 	PodGroups  []*schedulingapi.PodGroup
 	// Budgets are PodDisruptionBudgets.
 	Budgets []*policyapi.PodDisruptionBudget
-	// PriorityClasses and RuntimeClasses complete pods that are read from files.
+	// PriorityClasses, RuntimeClasses and LimitRanges complete pods that are read from files.
 	PriorityClasses []*priorityapi.PriorityClass
 	RuntimeClasses  []*nodeapi.RuntimeClass
+	LimitRanges     []*corev1.LimitRange
 	// Controllers are objects that make pods, such as Deployments.
 	Controllers []*workload.Controller
 	// Opaque has objects of unknown kinds that use claims. It is unknown which pods they make.
@@ -105,6 +106,8 @@ func (o *Objects) add(object runtime.Object, origin Origin) error {
 		return fileUnder(o, &o.PriorityClasses, "PriorityClass", object, origin)
 	case *nodeapi.RuntimeClass:
 		return fileUnder(o, &o.RuntimeClasses, "RuntimeClass", object, origin)
+	case *corev1.LimitRange:
+		return fileUnder(o, &o.LimitRanges, "LimitRange", object, origin)
 	case *v1alpha1.DevicePool:
 		return fileUnder(o, &o.Prototype.Pools, prototypeKind("DevicePool"), object, origin)
 	case *v1alpha1.DeviceClass:
@@ -191,6 +194,7 @@ func (o *Objects) Join(more *Objects) error {
 	joined.Budgets = slices.Concat(o.Budgets, more.Budgets)
 	joined.PriorityClasses = slices.Concat(o.PriorityClasses, more.PriorityClasses)
 	joined.RuntimeClasses = slices.Concat(o.RuntimeClasses, more.RuntimeClasses)
+	joined.LimitRanges = slices.Concat(o.LimitRanges, more.LimitRanges)
 	joined.Controllers = slices.Concat(o.Controllers, more.Controllers)
 	joined.Opaque = slices.Concat(o.Opaque, more.Opaque)
 	*o = joined

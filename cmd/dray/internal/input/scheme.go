@@ -41,7 +41,7 @@ func newScheme() *runtime.Scheme {
 
 // used has the kinds that dray uses, by API group.
 var used = map[string]sets.Set[string]{
-	corev1.GroupName: sets.New("Node", "Pod", "Namespace"),
+	corev1.GroupName: sets.New("Node", "Pod", "Namespace", "LimitRange"),
 	resourceapi.GroupName: sets.New(
 		"DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),
 	schedulingapi.GroupName: sets.New("PodGroup", "PriorityClass"),
