@@ -52,6 +52,17 @@ var _ = Describe("Devices with binding conditions", func() {
 		return
 	}
 
+	It("are free at once when their pod is deleted", func(ctx SpecContext) {
+		here.addPod(ctx, "pod", withClaim("gpus"))
+		Eventually(ctx, here.holders).Should(HaveLen(1))
+		here.deletePod(ctx, "pod")
+		Eventually(ctx, here.holders).Should(BeEmpty())
+		here.addPod(ctx, "next", withClaim("gpus"))
+		Eventually(ctx, here.holders).Should(HaveLen(1))
+		here.report(ctx, attached)
+		here.expectRunning(ctx, "next")
+	})
+
 	It("are allocated anew when they take too long", func(ctx SpecContext) {
 		withArguments(ctx, `{"bindingTimeout":"2s"}`)
 		here.addPod(ctx, "pod", withClaim("gpus"))

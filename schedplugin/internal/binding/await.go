@@ -12,6 +12,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
@@ -42,7 +43,8 @@ func (w *Writer) AwaitDevices(ctx context.Context, claims []*claimstate.Claim) e
 // pollInterval is how often conditions are checked, in the manager's cache.
 const pollInterval = 500 * time.Millisecond
 
-// poll waits until all devices of the claims are ready. It replaces the claims' objects by their latest versions.
+// poll waits until all devices of the claims are ready. It replaces the claims' objects by their latest versions. It is an error
+// if a claim is not allocated any more: that happens when the pod is deleted, and nothing else ends the wait then.
 func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
 	return wait.PollUntilContextTimeout(ctx, pollInterval, w.Timeout, true, func(context.Context) (bool, error) {
 		for _, claim := range claims {
@@ -53,7 +55,11 @@ func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
 			if err != nil {
 				return false, err
 			}
+			replaced := latest.UID != claim.Object.UID
 			claim.Object = latest
+			if replaced || latest.Status.Allocation == nil {
+				return false, fmt.Errorf("claim %s was deallocated meanwhile", klog.KObj(latest))
+			}
 			switch ready, err := claimstate.Ready(latest); {
 			case err != nil:
 				return false, err

@@ -98,6 +98,7 @@ func TestAwaitDevices(t *testing.T) {
 		"failed":           {map[time.Duration]string{2 * time.Second: "broken"}, 0, 2 * time.Second, claimstate.ErrBindingFailed, []string{"claim=one", unready}, "failure"},
 		"never ready":      {nil, 0, 10 * time.Second, claimstate.ErrBindingTimeout, []string{unready}, "timeout"},
 		"allocated before": {nil, 4 * time.Second, 6*time.Second + pollInterval, claimstate.ErrBindingTimeout, []string{"claim=one", unready}, "timeout"},
+		"replaced":         {map[time.Duration]string{time.Second: "replaced"}, 0, time.Second, nil, []string{"claim default/one was deallocated meanwhile"}, "error"},
 		"gone":             {map[time.Duration]string{time.Second: "gone"}, 0, time.Second, nil, []string{`"one" not found`}, "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +111,11 @@ func TestAwaitDevices(t *testing.T) {
 				dra := &claimSink{claims: map[string]*resourceapi.ResourceClaim{"one": claim}}
 				for after, reported := range test.becomes {
 					change := func() {
-						if dra.claims["one"] = conditional(reported); reported == "gone" {
+						switch dra.claims["one"] = conditional(reported); reported {
+						case "gone":
 							delete(dra.claims, "one")
+						case "replaced":
+							dra.claims["one"].UID = "another"
 						}
 					}
 					if after == 0 {
@@ -158,6 +162,19 @@ func TestAwaitDevicesBrokenOff(t *testing.T) {
 	w.Conditions, w.Timeout = true, time.Hour
 	err := w.AwaitDevices(ctx, []*claimstate.Claim{{Object: conditional("")}})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, claimstate.ErrBindingTimeout) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A claim is deallocated when the pod is deleted. Then nothing is to be waited for.
+func TestAwaitDevicesOfClaimThatIsDeallocated(t *testing.T) {
+	schedmetrics.Register()
+	free := conditional("")
+	free.Status = resourceapi.ResourceClaimStatus{}
+	w := writer(fake.NewClientset(), &claimSink{claims: map[string]*resourceapi.ResourceClaim{"one": free}})
+	w.Conditions, w.Timeout = true, time.Hour
+	err := w.AwaitDevices(t.Context(), []*claimstate.Claim{{Object: conditional("")}})
+	if err == nil || !strings.Contains(err.Error(), "claim default/one was deallocated meanwhile") {
 		t.Errorf("error %v", err)
 	}
 }
