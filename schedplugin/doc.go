@@ -43,7 +43,8 @@
 //   - A search that was given up is repeated after a while, with larger limits. Until each node has
 //     a definite answer, no pod is preempted.
 //   - A claim that was written to the API server before a later step of PreBind failed
-//     counts as allocated until it is deallocated.
+//     counts as allocated until it is deallocated. That is done at once if the pod was
+//     preempted in PreBind: the framework tries it again, and its devices are for another pod.
 //
 // # Where things are
 //

@@ -4,6 +4,8 @@
 package schedplugin
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/url"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,5 +90,34 @@ func TestDevicesOfUnansweredUpdatesStayInUse(t *testing.T) {
 				t.Errorf("reserved for %d, want 1", got)
 			}
 		})
+	}
+}
+
+// Preemption cancels PreBind. A write that is not answered goes on nevertheless, and what it wrote is given back.
+func TestPreemptedWhileUpdateIsUnanswered(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 1), gpuClaim("one", 1)}})
+	o := &outage{asked: make(chan struct{}), made: func(update clienttesting.UpdateAction) error {
+		return w.client.Tracker().Update(update.GetResource(), update.GetObject(), update.GetNamespace())
+	}}
+	w.client.PrependReactor("*", "*", o.react)
+	a := w.attempt(podWith("one", "one"))
+	_, status := a.reserve()
+	expect(t, status, fwk.Success, "")
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	done := make(chan *fwk.Status, 1)
+	go func() { done <- w.plugin.PreBind(ctx, a.state, a.pod, "a") }()
+	<-o.asked
+	cancel(errors.New("preempted by DefaultPreemption"))
+	select {
+	case status := <-done:
+		t.Errorf("PreBind ended while it was not known whether the claim was written: %v", status)
+	case <-time.After(2 * time.Second):
+		o.ended.Store(true)
+		<-done
+	}
+	o.ended.Store(true)
+	w.plugin.Unreserve(w.ctx, a.state, a.pod, "a")
+	if status := w.claim("one").Status; status.Allocation != nil || len(status.ReservedFor) > 0 {
+		t.Errorf("the claim was not given back: %+v", status)
 	}
 }

@@ -28,7 +28,8 @@ func (p *Plugin) PreBindPreFlight(ctx context.Context, state fwk.CycleState, _ *
 }
 
 // PreBind writes allocations and reservations to the API server, and waits until binding conditions are met.
-// After a failure the framework calls Unreserve, and the pod is scheduled again.
+// After a failure the framework calls Unreserve, and the pod is scheduled again. It does so, too, if the pod is preempted
+// meanwhile: the framework cancels ctx. That ends the wait, but no write: it would be unknown whether it was made.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName))
 	c, err := cycleOf(state)
@@ -43,12 +44,14 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	ctx = klog.NewContext(ctx, logger)
+	c.preempted = func() bool { return preemptedInPreBind(ctx) }
+	p.model.BeginPreBind(pod.UID, c.preempted)
 	var mappings []corev1.ContainerExtendedResourceRequest
 	if feasible := c.feasible(nodeName); feasible != nil {
 		mappings = feasible.variant.mappings
 	}
 	for _, claim := range c.claims {
-		if err := p.writer.Bind(ctx, claim, pod, mappings); err != nil {
+		if err := p.writer.Bind(context.WithoutCancel(ctx), claim, pod, mappings); err != nil {
 			return failed(logger, err, "resourceclaim", klog.KObj(claim.Object))
 		}
 	}
@@ -59,6 +62,9 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	p.endInFlight(c, group)
+	if !c.preempted() { // else Unreserve gives up the claims
+		p.model.EndPreBind(pod.UID)
+	}
 	return nil
 }
 

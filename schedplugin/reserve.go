@@ -181,7 +181,8 @@ func allocate(ctx context.Context, problem *allocator.Problem, usage *pools.Stat
 	return assignment, nil
 }
 
-// Unreserve undoes what Reserve and PreBind did. It may be called more than once, and without either of them.
+// Unreserve undoes what Reserve and PreBind did. It may be called more than once, and without either of them. Claims that were
+// written stay allocated, unless the pod was preempted: then their devices are for another one.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	c, err := cycleOf(state)
 	if err != nil {
@@ -190,6 +191,9 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 	group, err := podgroup.Of(state.GetPodGroupSchedulingCycle())
 	if err != nil {
 		return
+	}
+	if p.enabled() {
+		defer p.model.EndPreBind(pod.UID)
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName)))
 	if c.recorded {
@@ -200,10 +204,14 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 		if uid := claim.InFlight; p.writer.CancelInFlight(claim) {
 			group.EndedInFlight(uid)
 		}
-		if claim.Extended {
+		switch {
+		case claim.Extended:
 			p.writer.DeleteCreated(ctx, claim)
-		} else if claim.Object.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, claim.Object, false) {
+		case claim.Object.Status.Allocation == nil || !resourceclaim.IsReservedForPod(pod, claim.Object, false):
 			// A reservation for the group stays: other pods of the group may rely on it.
+		case c.preempted():
+			p.writer.Release(ctx, claim, pod.UID)
+		default:
 			p.writer.Unreserve(ctx, claim.Object, pod.UID)
 		}
 	}

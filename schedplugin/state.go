@@ -62,6 +62,8 @@ type findings struct {
 	accounts func() (*nodeallocatable.Accounts, *fwk.Status)
 	// recorded is set if PreBind wrote nodeAllocatableResourceClaimStatuses into the pod's status.
 	recorded bool
+	// preempted reports whether the pod was preempted since PreBind began.
+	preempted func() bool
 
 	// refusals collects for which reasons nodes were refused.
 	refusals *refusal.NodeRefusals
@@ -88,6 +90,7 @@ func newCycle() *cycle {
 	return &cycle{findings: &findings{
 		feasibleNodes: make(map[string]*feasibleNode),
 		undecided:     new(atomic.Bool),
+		preempted:     func() bool { return false },
 		refusals:      refusal.NewNodeRefusals(),
 	}}
 }

@@ -4,6 +4,7 @@
 package schedplugin
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"strings"
@@ -94,6 +95,13 @@ func (p *Plugin) snapshotModified() bool {
 		klog.ErrorS(err, "The snapshot of the scheduler could not be restored")
 	}
 	return false
+}
+
+// preemptedInPreBind reports whether a pod was preempted while the context of its PreBind was in use. The framework does not delete such a
+// pod, but cancels the context, and tries the pod again. Only the text of the cause tells that from other reasons to cancel.
+func preemptedInPreBind(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && strings.HasPrefix(cause.Error(), "preempted by ")
 }
 
 // nodesInPlacement returns the nodes of the placement in which a group is being tried. PreFilter gets all nodes, whatever

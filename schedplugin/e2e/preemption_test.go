@@ -4,11 +4,15 @@
 package e2e
 
 import (
+	"net/http"
+
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/faults"
 	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
@@ -67,5 +71,43 @@ var _ = Describe("Preemption", func() {
 		here.addPod(ctx, "polite", withTemplate("one"), withPriority(high))
 		here.expectUnschedulable(ctx, "equal", "polite")
 		Consistently(ctx, here.standing).WithArguments("first").Should(Equal(running))
+	})
+
+	It("of a pod whose devices are not ready yet gives them to the other one", func(ctx SpecContext) {
+		gpu := inventory.GPU("gpu-0", "a100", 0, "80Gi")
+		gpu.BindingConditions, gpu.BindingFailureConditions = []string{"example.com/attached"}, []string{"example.com/broken"}
+		here.addNode(ctx, "a", gpu)
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000)
+		here.addTemplate(ctx, "one", here.gpus(1))
+		here.addClaim(ctx, "gpus", here.gpus(1))
+		here.addPod(ctx, "waiting", withTemplate("one"), withPriority(low))
+		Eventually(ctx, here.holders).Should(HaveLen(1))
+		here.addPod(ctx, "urgent", withClaim("gpus"), withPriority(high))
+		Eventually(ctx, here.holders).Should(Equal([]string{"gpus"}))
+		here.report(ctx, "example.com/attached")
+		here.expectRunning(ctx, "urgent")
+		here.expectUnschedulable(ctx, "waiting")
+	})
+
+	It("of a pod whose claim was written without an answer takes place when that is known", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000)
+		here.addTemplate(ctx, "one", here.gpus(1))
+		here.addClaim(ctx, "gpus", here.gpus(1))
+		unanswered := toStatus
+		unanswered.Status, unanswered.Times = lost, 1
+		proxy.Inject(unanswered)
+		proxy.Inject(faults.Fault{Methods: []string{http.MethodGet}, Path: toFinalizers.Path, Status: http.StatusServiceUnavailable, Times: 1000})
+		here.addPod(ctx, "waiting", withTemplate("one"), withPriority(low))
+		Eventually(ctx, here.holders).Should(HaveLen(1))
+		here.addPod(ctx, "urgent", withClaim("gpus"), withPriority(high))
+		Eventually(ctx, func(g Gomega) {
+			urgent, err := client.CoreV1().Pods(here.namespace).Get(ctx, "urgent", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(urgent.Status.NominatedNodeName).NotTo(BeEmpty())
+		}).Should(Succeed())
+		Eventually(ctx, proxy.Spoilt).Should(BeNumerically(">", 1), "the claim was not read again")
+		proxy.Heal()
+		here.expectRunning(ctx, "urgent")
 	})
 })

@@ -44,6 +44,9 @@ type Model struct {
 	// partials are the ledgers that Without returned, the last used first.
 	partials []*partial
 
+	// inPreBind are the pods in PreBind, by UID, each with a function that reports whether it was preempted there.
+	inPreBind sync.Map
+
 	changes changes
 	// observed identifies the last observation for ClaimChanges.ChangedSince.
 	observed any
@@ -119,6 +122,18 @@ func (m *Model) Pending(claim *resourceapi.ResourceClaim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unlisted[claim.UID] = claim
+}
+
+// BeginPreBind records that a pod is in PreBind. Preempted reports whether it was preempted there.
+func (m *Model) BeginPreBind(pod types.UID, preempted func() bool) { m.inPreBind.Store(pod, preempted) }
+
+// EndPreBind records that a pod is bound, or has given up its claims.
+func (m *Model) EndPreBind(pod types.UID) { m.inPreBind.Delete(pod) }
+
+// InPreBind reports whether a pod is in PreBind, and whether it was preempted there.
+func (m *Model) InPreBind(pod types.UID) (is, preempted bool) {
+	known, is := m.inPreBind.Load(pod)
+	return is, is && known.(func() bool)()
 }
 
 // Observe returns the present state of devices and claims. Errors are those of the manager, or name a claim

@@ -14,8 +14,17 @@ import (
 
 // abandoned reports whether nobody needs an allocated claim any more. Lasting says that this holds as long as
 // neither the claim nor the pods on nodes change. A claim without consumers that is not being deleted keeps
-// its devices for the next pod.
-func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
+// its devices for the next pod. InPreBind reports whether a pod is in PreBind, and whether it was preempted there: it gives up
+// its claims then, and stays.
+func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.ResourceClaim, inPreBind func(types.UID) (is, preempted bool)) (abandoned, lasting bool) {
+	if claim.Status.Allocation == nil { // in flight, without consumers yet
+		owner := metav1.GetControllerOfNoCopy(claim)
+		if owner == nil {
+			return false, false
+		}
+		_, preempted := inPreBind(owner.UID)
+		return preempted, false
+	}
 	if len(claim.Status.ReservedFor) == 0 {
 		return claim.DeletionTimestamp != nil, true
 	}
@@ -23,11 +32,15 @@ func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.Resour
 	for i := range claim.Status.ReservedFor {
 		consumer := &claim.Status.ReservedFor[i]
 		pod := pods.Pod(consumer.UID)
+		binds, preempted := inPreBind(consumer.UID)
 		switch {
+		case preempted:
+			lasting = false
+			continue
 		case pod != nil && claimstate.Leaves(pod):
 			continue
 		case pod != nil && pod.DeletionTimestamp == nil:
-			return false, true
+			return false, !binds
 		}
 		lasting = false
 		if !known.Left(claim.Namespace, consumer) {

@@ -41,7 +41,10 @@ func TestAbandoned(t *testing.T) {
 		deleted(pod)
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
 	}
-	index := podsOnNodes(podOf("runs"), podOf("runs-too"), changed(podOf("done"), done), changed(podOf("deleted"), deleted), changed(podOf("preempted"), preempted))
+	inPreBind := func(pod types.UID) (is, preempted bool) {
+		return pod == "binds" || pod == "bound-no-more", pod == "bound-no-more"
+	}
+	index := podsOnNodes(podOf("binds"), podOf("bound-no-more"), podOf("runs"), podOf("runs-too"), changed(podOf("done"), done), changed(podOf("deleted"), deleted), changed(podOf("preempted"), preempted))
 	client := fake.NewClientset()
 	for _, pod := range []*corev1.Pod{podOf("waits"), changed(podOf("deleted"), deleted)} {
 		pod.Namespace = "default"
@@ -68,6 +71,8 @@ func TestAbandoned(t *testing.T) {
 		"of one that was preempted":                 {[]string{"preempted"}, false, true, true},
 		"of both":                                   {[]string{"done", "preempted"}, false, true, true},
 		"of one that goes, and stays yet":           {[]string{"deleted"}, false, false, false},
+		"of one in PreBind":                         {[]string{"binds"}, false, false, false},
+		"of one that was preempted in PreBind":      {[]string{"bound-no-more", "done"}, false, true, false},
 		"of one on no node that waits":              {[]string{"waits"}, false, false, false},
 		"of one that is gone":                       {[]string{"gone"}, false, true, false},
 		"of one that is gone, and one that is done": {[]string{"gone", "done"}, false, true, false},
@@ -76,14 +81,29 @@ func TestAbandoned(t *testing.T) {
 		"of one that is gone, and one that waits":   {[]string{"gone", "waits"}, false, false, false},
 	} {
 		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
 		if test.deleted {
 			claim.DeletionTimestamp = &metav1.Time{}
 		}
 		for _, pod := range test.consumers {
 			claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer(pod))
 		}
-		if abandoned, lasting := abandoned(index, known, claim); abandoned != test.abandoned || lasting != test.lasting {
+		if abandoned, lasting := abandoned(index, known, claim, inPreBind); abandoned != test.abandoned || lasting != test.lasting {
 			t.Errorf("%s: abandoned %t, lasting %t; want %t, %t", name, abandoned, lasting, test.abandoned, test.lasting)
+		}
+	}
+}
+
+// A claim in flight is abandoned if the pod that owns it was preempted in PreBind.
+func TestAbandonedInFlight(t *testing.T) {
+	inPreBind := func(pod types.UID) (is, preempted bool) { return true, pod == "preempted" }
+	for owner, want := range map[string]bool{"": false, "binds": false, "preempted": true} {
+		claim := &resourceapi.ResourceClaim{}
+		if owner != "" {
+			claim.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: owner, UID: types.UID(owner), Controller: ptr.To(true)}}
+		}
+		if abandoned, lasting := abandoned(podsOnNodes(), claimstate.Index{}, claim, inPreBind); abandoned != want || lasting {
+			t.Errorf("of %q: abandoned %t, lasting %t; want %t", owner, abandoned, lasting, want)
 		}
 	}
 }

@@ -275,7 +275,7 @@ func (c *Cycle) withoutLower(waits bool) *pools.Ledger {
 			if allConsumersBelow(pods, claim, least) {
 				return true, true
 			}
-			return abandoned(pods, c.of.Pods, claim)
+			return abandoned(pods, c.of.Pods, claim, c.of.Model.InPreBind)
 		})
 	}
 	c.evictedOnce.Do(func() {
@@ -301,7 +301,9 @@ func (c *Cycle) Settled() *pools.Ledger {
 			return // without the informer it is unknown which pods are gone
 		}
 		pods := c.podsOnNodes()
-		c.settled = c.without(settledID{}, func(claim *resourceapi.ResourceClaim) (bool, bool) { return abandoned(pods, c.of.Pods, claim) })
+		c.settled = c.without(settledID{}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
+			return abandoned(pods, c.of.Pods, claim, c.of.Model.InPreBind)
+		})
 	})
 	return c.settled
 }
