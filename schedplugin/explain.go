@@ -123,7 +123,9 @@ func (p *Plugin) recordAttempt(ctx context.Context, c *cycle, pod *corev1.Pod, r
 	if c.undecided.Load() {
 		metrics.LeftUndecided()
 	}
-	last := p.endings.End(pod, refusal.Attempt{Refusals: refusals, GaveUp: c.undecided.Load() || c.undecidedWhatIf.Load()})
+	last := p.endings.End(pod, refusal.Attempt{
+		Refusals: refusals, GaveUp: c.undecided.Load() || c.undecidedWhatIf.Load(), LowerInFlight: c.lowerInFlight.Load(),
+	})
 	if last.Undecided > 0 {
 		p.retry(ctx, pod, last.Undecided)
 	}

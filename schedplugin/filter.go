@@ -137,8 +137,12 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 		c.giveUpSearch()
 	}
 	code := fwk.UnschedulableAndUnresolvable
-	if answer == metrics.Unsatisfiable && p.evictionHelps(ctx, c, v, nodeInfo) {
+	switch {
+	case answer != metrics.Unsatisfiable:
+	case p.evictionHelps(ctx, c, v, nodeInfo):
 		code = fwk.Unschedulable
+	case c.preemption.LowerInFlight(nodeInfo):
+		c.lowerInFlight.Store(true)
 	}
 	return found, refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
 }

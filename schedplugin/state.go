@@ -51,6 +51,8 @@ type findings struct {
 	undecided *atomic.Bool
 	// undecidedWhatIf is set once a search was given up in a what-if about evicting pods.
 	undecidedWhatIf atomic.Bool
+	// lowerInFlight is set once a node was refused on which a pod of lower priority has devices that are only reserved.
+	lowerInFlight atomic.Bool
 	// budgetLevel is how many times the limits of searches were raised for this pod.
 	budgetLevel int
 	// nodes are those of the cluster, with their pods.

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"context"
 	"net/http"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
@@ -110,4 +111,22 @@ var _ = Describe("Preemption", func() {
 		proxy.Heal()
 		here.expectRunning(ctx, "urgent")
 	})
+
+	DescribeTable("of a pod that is just being bound takes place when it is", func(ctx SpecContext, own func(context.Context) podEdit) {
+		here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000)
+		here.addClaim(ctx, "gpus", here.gpus(1))
+		edit := own(ctx)
+		here.meanwhile(ctx, toStatus, func() { here.addPod(ctx, "victim", edit, withPriority(low)) }, func() {
+			here.addPod(ctx, "urgent", withClaim("gpus"), withPriority(high))
+			here.expectUnschedulable(ctx, "urgent")
+		})
+		here.expectRunning(ctx, "urgent")
+	},
+		Entry("with a claim that it names", func(ctx context.Context) podEdit {
+			here.addClaim(ctx, "own", here.gpus(1))
+			return withClaim("own")
+		}),
+		Entry("with an extended resource", func(ctx context.Context) podEdit { return requesting(here.addExtendedResource(ctx), 1) }),
+	)
 })

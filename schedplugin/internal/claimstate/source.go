@@ -93,3 +93,18 @@ func (s Source) Of(pod *corev1.Pod) []*resourceapi.ResourceClaim {
 	}
 	return claims
 }
+
+// InFlight reports whether a pod on a node, as the scheduler's cache has it, has a claim in flight, or one for extended resources that its
+// status does not name yet.
+func (s Source) InFlight(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
+		return false
+	}
+	for name := range resourceclaim.PodClaims(pod) {
+		claim, err := s.DRA.ResourceClaims().Get(pod.Namespace, name)
+		if err == nil && claim.Status.Allocation == nil && s.DRA.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
+			return true
+		}
+	}
+	return pod.Status.ExtendedResourceClaimStatus == nil && s.AsksForExtended(pod)
+}

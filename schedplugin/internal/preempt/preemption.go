@@ -6,6 +6,7 @@ package preempt
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -235,10 +236,7 @@ func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
 // the node. One state without the pods of all nodes saves a state for each node. If devices belong to several
 // nodes, that may promise too much.
 func (c *Cycle) Evicted(nodeInfo fwk.NodeInfo) *pools.State {
-	if !c.of.Switches.Preemption() || c.Removed() {
-		return nil // preemption is switched off, or the pods are removed already
-	}
-	if c.Pod.Spec.PreemptionPolicy != nil && *c.Pod.Spec.PreemptionPolicy == corev1.PreemptNever || !evictable(c.Pod, nodeInfo) {
+	if !c.mayPreempt() || c.Removed() || !evictable(c.Pod, nodeInfo) { // removed: the pods are gone already
 		return nil
 	}
 	ledger := c.withoutLower(c.comesFree(nodeInfo))
@@ -264,6 +262,23 @@ func evictable(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
 		}
 	}
 	return false
+}
+
+// LowerInFlight reports whether a pod of lower priority on the node has devices that are only reserved. Who uses a claim in flight is
+// in no object yet. So evicting that pod may help although Evicted does not say so, once it is bound or given up.
+func (c *Cycle) LowerInFlight(nodeInfo fwk.NodeInfo) bool {
+	if c.Removed() || !c.mayPreempt() {
+		return false
+	}
+	return slices.ContainsFunc(nodeInfo.GetPods(), func(other fwk.PodInfo) bool {
+		return priority.PodPriority(other.GetPod()) < priority.PodPriority(c.Pod) && c.of.Source.InFlight(other.GetPod())
+	})
+}
+
+// mayPreempt reports whether the pod may preempt others for devices.
+func (c *Cycle) mayPreempt() bool {
+	policy := c.Pod.Spec.PreemptionPolicy
+	return c.of.Switches.Preemption() && (policy == nil || *policy != corev1.PreemptNever)
 }
 
 // withoutLower returns the ledger without all pods of lower priority, and, if the pod waits for victims,

@@ -27,8 +27,10 @@ type Ending struct {
 	DevicesSetAside bool
 	// SliceRemovalHelps: a slice or a device makes others unusable, so that removing a slice may help.
 	SliceRemovalHelps bool
-	// DeviceUseHelps: evaluating a device failed, or a search was given up. If another pod takes devices, that may help.
+	// DeviceUseHelps: evaluating a device failed, a search was given up, or LowerInFlight. If another pod takes devices, that may help.
 	DeviceUseHelps bool
+	// LowerInFlight: a pod of lower priority had devices that were only reserved. The pod may preempt it once it is bound.
+	LowerInFlight bool
 	// NodeResourceShort: a node has too little of a resource that devices take, such as CPU.
 	NodeResourceShort bool
 	// Undecided counts the consecutive attempts with a search that was given up, and that decided the result.
@@ -66,13 +68,15 @@ type Attempt struct {
 	Refusals []*Refusal
 	// GaveUp is set if a search was given up whose answer could have found a node.
 	GaveUp bool
+	// LowerInFlight is that of the Ending.
+	LowerInFlight bool
 }
 
 // End records the ending of an attempt, and returns it.
 func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := Ending{}
+	last := Ending{LowerInFlight: attempt.LowerInFlight, DeviceUseHelps: attempt.LowerInFlight}
 	for _, r := range attempt.Refusals {
 		switch {
 		case r.Reason == SetAside:

@@ -135,6 +135,9 @@ func TestEndings(t *testing.T) {
 		if last, known := endings.Of("p"); got != test.want || !known || last != got || endings.Undecided("p") != test.want.Undecided {
 			t.Errorf("%s: it ended %+v, and is remembered as %+v; want %+v", name, got, last, test.want)
 		}
+		if got := endings.End(pod, Attempt{LowerInFlight: true}); got != (Ending{LowerInFlight: true, DeviceUseHelps: true}) {
+			t.Errorf("%s: with a pod in flight it ended %+v", name, got)
+		}
 		if _, known := endings.Of("q"); known {
 			t.Errorf("%s: of another pod", name)
 		}

@@ -68,8 +68,9 @@ func (h *Hints) Events() []fwk.ClusterEventWithHint {
 
 // afterPodEvent is the queueing hint for a pod that was bound to a node, left it, or could not be bound.
 // Devices come free with claims, which is another event, with some exceptions. Devices that were only
-// reserved, or set aside for a pod that went elsewhere, come free without. And while DefaultPreemption evicts
-// victims, the queue holds back the preemptor: then it accepts no other event than this one.
+// reserved, or set aside for a pod that went elsewhere, come free without. A pod of lower priority can be
+// preempted for its devices once it is bound. And while DefaultPreemption evicts victims, the queue holds
+// back the preemptor: then it accepts no other event than this one.
 func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
 	left, arrived, err := schedutil.As[*corev1.Pod](oldObject, newObject)
 	if err != nil {
@@ -78,7 +79,8 @@ func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, ne
 	hint := fwk.QueueSkip
 	switch last, _ := h.Endings.Of(pod.UID); {
 	case arrived != nil:
-		if last.DevicesSetAside && claimstate.HoldsClaims(arrived) {
+		lower := last.LowerInFlight && priority.PodPriority(arrived) < priority.PodPriority(pod)
+		if (last.DevicesSetAside || lower) && claimstate.HoldsClaims(arrived) {
 			hint = fwk.Queue
 		}
 	case left == nil:
