@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -22,6 +23,21 @@ type knownPod struct {
 	status  *corev1.PodStatus // the provider's latest report, or nil
 	skipped bool              // the provider repeated a report, and it was not written
 	handed  *corev1.Pod       // the pod as it was last given to the provider
+
+	writing sync.Mutex  // held while a status is written
+	written *corev1.Pod // the API server's answer to the last status that was written, or nil
+}
+
+// latest returns the latest version of the pod that is known, of which stored may be an earlier one:
+// informers see a write some time after it was made. The caller holds the mutex writing.
+func (known *knownPod) latest(stored *corev1.Pod) *corev1.Pod {
+	if known.written == nil {
+		return stored
+	}
+	if order, err := resourceversion.CompareResourceVersion(known.written.ResourceVersion, stored.ResourceVersion); err != nil || order < 0 {
+		return stored
+	}
+	return known.written
 }
 
 // handlers returns the event handlers that feed the queues from an informer.

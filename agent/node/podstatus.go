@@ -75,8 +75,16 @@ func (pc *PodController) syncStatus(ctx context.Context, key string) error {
 }
 
 // writeStatus patches the status of a pod, and keeps fields of other writers. It sends nothing if
-// nothing changes. It is no error if the pod is gone.
+// nothing changes. It is no error if the pod is gone. The patch is made from the last status that was
+// written if the informer has not seen that yet. Else it would lack what changes back.
 func (pc *PodController) writeStatus(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
+	known := pc.knownOf(pod)
+	if known == nil { // it was deleted meanwhile
+		known = new(knownPod)
+	}
+	known.writing.Lock()
+	defer known.writing.Unlock()
+	pod = known.latest(pod)
 	patch, err := podStatusPatch(pod, withOthers(pod, status))
 	if err != nil {
 		return fmt.Errorf("pod %s: status: %w", keyOf(pod), err)
@@ -84,8 +92,11 @@ func (pc *PodController) writeStatus(ctx context.Context, pod *corev1.Pod, statu
 	if patch == nil {
 		return nil
 	}
-	_, err = pc.config.PodClient.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
+	written, err := pc.config.PodClient.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case err == nil:
+		known.written = written
+	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("pod %s: status: %w", keyOf(pod), err)
 	}
 	return nil

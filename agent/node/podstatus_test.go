@@ -5,6 +5,7 @@ package node_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 )
@@ -71,6 +73,51 @@ func TestPodStatusLeavesOthersAlone(t *testing.T) {
 		// Ready is the node's to write, and it wrote none.
 		if got := sortedWords(kinds); got != "PodScheduled gate.example.com" {
 			t.Errorf("conditions %s", got)
+		}
+	})
+}
+
+// TestStatusWithLateInformer: an informer sees some time later what was written. What changes back before is written all the same.
+func TestStatusWithLateInformer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newPods()
+		pod := newPod("a")
+		pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodPending
+		c := newCluster(t, notifier{p}, pod)
+		stored := pod.DeepCopy() // the API server's, of which the informer sees nothing
+		c.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			before, err := json.Marshal(stored)
+			if err != nil {
+				return true, nil, err
+			}
+			after, err := strategicpatch.StrategicMergePatch(before, action.(clienttesting.PatchAction).GetPatch(), stored)
+			if err != nil {
+				return true, nil, err
+			}
+			stored = new(corev1.Pod)
+			err = json.Unmarshal(after, stored)
+			stored.ResourceVersion = "10"
+			return true, stored.DeepCopy(), err
+		})
+		c.run(t)
+		for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodRunning} {
+			p.report(t, "a", phase)
+			c.settle()
+			if stored.Status.Phase != phase {
+				t.Errorf("phase %s, want %s", stored.Status.Phase, phase)
+			}
+		}
+		// What another writer changed since then counts, and is changed back.
+		p.report(t, "a", corev1.PodRunning)
+		later := stored.DeepCopy()
+		later.ResourceVersion, later.Status.Phase = "11", corev1.PodPending
+		stored = later.DeepCopy()
+		if err := c.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), later, "ns"); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		if stored.Status.Phase != corev1.PodRunning {
+			t.Errorf("phase %s after another writer", stored.Status.Phase)
 		}
 	})
 }
