@@ -188,6 +188,17 @@ func (o *tab) byRole(role, name string) []cdp.BackendNodeID {
 // click clicks the only button of that name.
 func (o *tab) click(name string) {
 	o.Helper()
+	for range 10 {
+		if o.clicked(name) {
+			return
+		}
+	}
+	o.Fatalf("the button called %q is drawn anew all the time", name)
+}
+
+// clicked reports whether it could click a button. It could not if the page drew the button anew meanwhile.
+func (o *tab) clicked(name string) (done bool) {
+	o.Helper()
 	found := o.byRole("button", name)
 	if len(found) == 0 {
 		o.Fatalf("there is no button called %q", name)
@@ -195,14 +206,19 @@ func (o *tab) click(name string) {
 	o.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		object, err := dom.ResolveNode().WithBackendNodeID(found[0]).Do(ctx)
 		if err != nil {
+			if strings.Contains(err.Error(), "Could not find node") {
+				return nil
+			}
 			return err
 		}
+		done = true
 		_, thrown, err := runtime.CallFunctionOn("function () { this.scrollIntoView({block: 'center'}); this.click(); }").WithObjectID(object.ObjectID).WithUserGesture(true).Do(ctx)
 		if thrown != nil {
 			return thrown
 		}
 		return err
 	}))
+	return done
 }
 
 // fill sets a field by its label.
