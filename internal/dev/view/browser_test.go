@@ -165,25 +165,34 @@ func (o *tab) byRole(role, name string) []cdp.BackendNodeID {
 	prefix, begins := strings.CutSuffix(name, "*")
 	var found []cdp.BackendNodeID
 	o.run(chromedp.ActionFunc(func(ctx context.Context) error {
-		document, err := dom.GetDocument().Do(ctx)
-		if err != nil {
-			return err
+		var nodes []*accessibility.Node
+		for gone := true; gone; {
+			document, err := dom.GetDocument().Do(ctx)
+			if err != nil {
+				return err
+			}
+			query := accessibility.QueryAXTree().WithNodeID(document.NodeID).WithRole(role)
+			if !begins {
+				query = query.WithAccessibleName(name)
+			}
+			if nodes, err = query.Do(ctx); err != nil && !isGone(err) {
+				return err
+			}
+			gone = err != nil // the browser has another document meanwhile
 		}
-		query := accessibility.QueryAXTree().WithNodeID(document.NodeID).WithRole(role)
-		if !begins {
-			query = query.WithAccessibleName(name)
-		}
-		nodes, err := query.Do(ctx)
 		for _, node := range nodes {
 			if node.Ignored || begins && !strings.Contains(string(node.Name.Value), prefix) {
 				continue
 			}
 			found = append(found, node.BackendDOMNodeID)
 		}
-		return err
+		return nil
 	}))
 	return found
 }
+
+// isGone reports whether an error says that a node of the document is not there any more.
+func isGone(err error) bool { return strings.Contains(err.Error(), "Could not find node") }
 
 // click clicks the only button of that name.
 func (o *tab) click(name string) {
@@ -206,7 +215,7 @@ func (o *tab) clicked(name string) (done bool) {
 	o.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		object, err := dom.ResolveNode().WithBackendNodeID(found[0]).Do(ctx)
 		if err != nil {
-			if strings.Contains(err.Error(), "Could not find node") {
+			if isGone(err) {
 				return nil
 			}
 			return err
