@@ -4,7 +4,6 @@
 package schedplugin
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -277,7 +277,7 @@ var failing bool
 
 func failStatus(action clienttesting.Action) (bool, runtime.Object, error) {
 	if failing && action.GetSubresource() == "status" {
-		return true, nil, errors.New("injected")
+		return true, nil, apierrors.NewBadRequest("injected")
 	}
 	return false, nil, nil
 }

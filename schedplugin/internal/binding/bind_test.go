@@ -230,7 +230,7 @@ func TestBindExtendedFails(t *testing.T) {
 	} {
 		client, claim := creating(), extendedClaim(t)
 		client.PrependReactor(test.verb, test.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("broken")
+			return true, nil, apierrors.NewBadRequest("broken")
 		})
 		err := writer(client, &claimSink{}).Bind(t.Context(), claim, thePod(), test.mappings)
 		if err == nil || err.Error() != test.err || claim.InMemoryOnly() == test.made {
@@ -251,7 +251,7 @@ func TestBindFails(t *testing.T) {
 		claim.Object.Finalizers = nil
 		client := fake.NewClientset(claim.Object)
 		client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			return action.GetSubresource() == test.subresource, nil, errors.New("broken")
+			return action.GetSubresource() == test.subresource, nil, apierrors.NewBadRequest("broken")
 		})
 		before := claim.Object
 		if err := writer(client, dra).Bind(t.Context(), claim, thePod(), nil); err == nil || err.Error() != test.err || len(dra.assumed) > 0 || claim.Object != before {

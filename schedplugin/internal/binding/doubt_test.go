@@ -5,6 +5,7 @@ package binding
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,15 +22,17 @@ func TestMayBeWritten(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":         {nil, false},
-		"timeout":      {apierrors.NewTimeoutError("late", 0), true},
-		"etcd":         {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), true},
-		"no answer":    {&url.Error{Op: "Put", URL: "claim", Err: io.EOF}, true},
-		"bad gateway":  {apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "put", claims, "one", "", 0, true), true},
-		"conflict":     {apierrors.NewConflict(claims, "one", errors.New("changed")), false},
-		"forbidden":    {apierrors.NewForbidden(claims, "one", errors.New("policy")), false},
-		"not found":    {apierrors.NewNotFound(claims, "one"), false},
-		"the plugin's": {errors.New("claim default/one was deleted meanwhile"), false},
+		"none":           {nil, false},
+		"timeout":        {apierrors.NewTimeoutError("late", 0), true},
+		"etcd":           {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), true},
+		"no answer":      {&url.Error{Op: "Put", URL: "claim", Err: io.EOF}, true},
+		"bad gateway":    {apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "put", claims, "one", "", 0, true), true},
+		"conflict":       {apierrors.NewConflict(claims, "one", errors.New("changed")), false},
+		"forbidden":      {apierrors.NewForbidden(claims, "one", errors.New("policy")), false},
+		"not found":      {apierrors.NewNotFound(claims, "one"), false},
+		"half an answer": {fmt.Errorf("claim default/one: update status: %w", fmt.Errorf("unexpected error when reading response body: %w", io.ErrUnexpectedEOF)), true},
+		"no object":      {fmt.Errorf("claim default/one: update status: %w", errors.New("proto: illegal wireType 7")), true},
+		"the plugin's":   {fmt.Errorf("claim default/one: %w", changed(new(resourceapi.ResourceClaim), "deleted")), false},
 	} {
 		if got := mayBeWritten(test.err); got != test.want {
 			t.Errorf("%s: doubtful %t, want %t", name, got, test.want)

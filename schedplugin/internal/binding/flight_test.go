@@ -113,7 +113,9 @@ func TestDeallocate(t *testing.T) {
 	if got := written(client); got[0] != "update resourceclaims/status" || claim.Status.Allocation == nil || !slices.Equal(before.Status.ReservedFor, claim.Status.ReservedFor) {
 		t.Errorf("wrote %q, and what was given is %v", got, claim)
 	}
-	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("broken") })
+	client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewBadRequest("broken")
+	})
 	if err := writer(client, &claimSink{}).Deallocate(t.Context(), claim); err == nil || err.Error() != "claim default/one: deallocate: broken" {
 		t.Errorf("error %v", err)
 	}
@@ -154,7 +156,9 @@ func TestDelete(t *testing.T) {
 	}
 	for _, verb := range []string{"update", "delete"} {
 		client := fake.NewClientset(claim)
-		client.PrependReactor(verb, "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("broken") })
+		client.PrependReactor(verb, "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewBadRequest("broken")
+		})
 		if err := writer(client, &claimSink{}).Delete(t.Context(), claim); err == nil || err.Error() != "claim default/one: delete: broken" {
 			t.Errorf("%s: error %v", verb, err)
 		}

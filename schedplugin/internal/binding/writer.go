@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -124,15 +123,26 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 	return written, failure
 }
 
-// mayBeWritten reports whether a request may have been served although it failed: there was no answer, or the
-// API server does not know.
+// mayBeWritten reports whether a request may have been served although it failed: there was no answer, or half of
+// one, or the API server does not know.
 func mayBeWritten(err error) bool {
 	var status apierrors.APIStatus
-	var network net.Error
-	if errors.As(err, &status) {
+	switch {
+	case err == nil, errors.As(err, new(changedError)):
+		return false
+	case errors.As(err, &status):
 		return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 	}
-	return errors.As(err, &network)
+	return true
+}
+
+// changedError says that a claim is no longer what the pod was scheduled with.
+type changedError struct{ what string }
+
+func (e changedError) Error() string { return e.what }
+
+func changed(claim *resourceapi.ResourceClaim, how string) error {
+	return changedError{fmt.Sprintf("claim %s was %s meanwhile", klog.KObj(claim), how)}
 }
 
 // isRefusal reports whether the API server refused a request without looking at the object. It does so shortly after its start, as its
@@ -172,13 +182,13 @@ func (w *Writer) writeOnce(ctx context.Context, claim *claimstate.Claim, latest 
 func (w *Writer) withReservation(claim *claimstate.Claim, latest *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
 	switch {
 	case latest.UID != claim.Object.UID:
-		return nil, fmt.Errorf("claim %s was replaced by another one meanwhile", klog.KObj(latest))
+		return nil, changed(latest, "replaced by another one")
 	case latest.DeletionTimestamp != nil:
-		return nil, fmt.Errorf("claim %s was deleted meanwhile", klog.KObj(latest))
+		return nil, changed(latest, "deleted")
 	case latest.Status.Allocation == nil && claim.Pending == nil:
-		return nil, fmt.Errorf("claim %s was deallocated meanwhile", klog.KObj(latest))
+		return nil, changed(latest, "deallocated")
 	case latest.Status.Allocation != nil && !allocatedAsScheduled(claim, latest.Status.Allocation):
-		return nil, fmt.Errorf("claim %s was allocated elsewhere meanwhile", klog.KObj(latest))
+		return nil, changed(latest, "allocated elsewhere")
 	case latest.Status.Allocation != nil && claimstate.Reserved(latest, claim.Consumer):
 		return nil, nil
 	}
