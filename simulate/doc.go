@@ -39,7 +39,8 @@
 //
 // What there is:
 //
-//	cluster            input, changes of it, and options; taint rules, and taints of nodes that come and go
+//	cluster            input, changes of it, and options
+//	taint              taint rules, and taints of nodes that come and go
 //	world              one version of the input: nodes, their pods, and the caches
 //	claim              claims that several pods use, or that exist already
 //	any                nodes whose template is not decided

@@ -51,6 +51,11 @@ func TestTaintRulesOfNewNodes(t *testing.T) {
 			must(t, err)
 			either, err := state.Any("any", early, like)
 			must(t, err)
+			c.TaintRules = []*resourceapi.DeviceTaintRule{
+				ruleFor(resourceapi.DeviceTaintSelector{Driver: driver, Device: ptr.To("gpu-2")}), ruleFor(resourceapi.DeviceTaintSelector{Driver: driver, Device: ptr.To("gpu-3")}),
+			}
+			other, err := state.Update(c)
+			must(t, err)
 			shape := shapeOf(t, state, gpuPods("one", 1))
 			if found := fit(t, state, shape, simulate.Real(nil)); found.Pods != test.real {
 				t.Errorf("%d pods fit on the node, want %d", found.Pods, test.real)
@@ -61,6 +66,9 @@ func TestTaintRulesOfNewNodes(t *testing.T) {
 				}
 				if found := fit(t, plain, shape, simulate.New(template, 1)); found.Pods != 4 {
 					t.Errorf("template %s: %d pods fit where there is no rule, want 4", which, found.Pods)
+				}
+				if found := fit(t, other, shape, simulate.New(template, 1)); found.Pods != 2 {
+					t.Errorf("template %s: %d pods fit where other rules taint two devices, want 2", which, found.Pods)
 				}
 			}
 		})
