@@ -16,7 +16,7 @@ const (
 	testFileLimit = 700
 	functionLimit = 70
 	// packageLimit is how many files a package has at most, without tests.
-	packageLimit = 24
+	packageLimit = 25
 )
 
 // longFunctions may exceed functionLimit: "path: name".
