@@ -294,7 +294,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields soak-memory race-simulate soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields soak-memory race-simulate soak-agent 'soak-ledger STEPS=1500000' test-kubelet \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200' 'vuln GOTOOLCHAIN=$(MENDEDGO)'
 
 .PHONY: nightly
@@ -440,6 +440,22 @@ kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37
 .PHONY: conformance-kubelet
 conformance-kubelet: agent controlplane kubelet-parts ## run dray-agent with kubelet's own device manager, DRA manager, plugin manager and pod-resources server
 	$(RECORDED) kubelet
+
+CONTAINERD := github.com/containerd/containerd/v2@v2.4.2
+# What Debian has of a node: its packages, by a program or file of each.
+NODEPACKAGES := runc:/usr/sbin/runc busybox-static:/bin/busybox containernetworking-plugins:/usr/lib/cni/ptp
+
+.PHONY: kubelet-programs
+kubelet-programs: ## build bin/kubelet, and containerd with its shim and its client
+	cd internal/dev/kubelet && $(GO) build $(LINKED) -o ../../../bin/kubelet k8s.io/kubernetes/cmd/kubelet
+	GOBIN=$(CURDIR)/bin $(GO) install -tags no_aufs,no_btrfs,no_devmapper,no_zfs -ldflags '-s -w -X github.com/containerd/containerd/v2/version.Version=$(lastword $(subst @, ,$(CONTAINERD)))' \
+		$(foreach name,containerd containerd-shim-runc-v2 ctr,$(subst @,/cmd/$(name)@,$(CONTAINERD)))
+
+.PHONY: test-kubelet
+test-kubelet: agent controlplane kubelet-programs ## run dray-agent and pods on a node with kubelet and containerd themselves, as root; RUN=regexp
+	@for package in $(NODEPACKAGES); do [ -e "$${package#*:}" ] || lacking="$${lacking:-} $${package%%:*}"; done; \
+	[ -z "$${lacking:-}" ] || { apt-get update -q && apt-get install -qy --no-install-recommends $$lacking; } || { echo "on Debian, apt-get install$$lacking"; exit 1; }
+	cd internal/dev/kubelet && $(GOTEST) -count=1 -timeout 1h -run '$(or $(RUN),.)' ./realnode
 
 .PHONY: lint-kubelet
 lint-kubelet: ## the same as lint, for the module of kubelet-parts

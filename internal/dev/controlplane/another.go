@@ -38,7 +38,7 @@ func (p *ControlPlane) StartAnother(ctx context.Context, options AnotherOptions)
 		return nil, err
 	}
 	a := &Another{plane: p, port: ports[0]}
-	kubeconfig, err := p.writeIdentity(options.Name, options.User)
+	kubeconfig, err := p.WriteIdentity(options.Name, options.User)
 	if err != nil {
 		return nil, err
 	}

@@ -23,12 +23,13 @@ var neededControllers = []string{
 	"replicaset-controller",
 	"resourceclaim-controller",
 	"resourcepoolstatusrequest-controller",
+	"root-ca-certificate-publisher-controller",
 	"serviceaccount-controller",
 	"statefulset-controller",
 }
 
 func (p *ControlPlane) launchControllers(ctx context.Context) error {
-	kubeconfig, err := p.writeIdentity("kube-controller-manager", controllersUser)
+	kubeconfig, err := p.WriteIdentity("kube-controller-manager", controllersUser)
 	if err != nil {
 		return err
 	}
@@ -37,6 +38,8 @@ func (p *ControlPlane) launchControllers(ctx context.Context) error {
 		"--authentication-kubeconfig="+kubeconfig,
 		"--authorization-kubeconfig="+kubeconfig,
 		"--controllers="+strings.Join(neededControllers, ","),
+		// Pods on kubelets wait for this certificate, unless they have no token.
+		"--root-ca-file="+p.path(trustedCertificate),
 		// Each controller with its own role, as in a real cluster.
 		"--use-service-account-credentials",
 		"--leader-elect=false",

@@ -70,7 +70,7 @@ func TestStopRemovesFolder(t *testing.T) {
 
 func TestIdentities(t *testing.T) {
 	p := prepared(t, Options{})
-	path, err := p.writeIdentity("someone", "system:someone", "people")
+	path, err := p.WriteIdentity("someone", "system:someone", "people")
 	if err != nil {
 		t.Fatal(err)
 	}

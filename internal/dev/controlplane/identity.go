@@ -61,8 +61,8 @@ func (p *ControlPlane) writeKubeconfig(name string, config *rest.Config) (string
 	return path, nil
 }
 
-// writeIdentity writes the kubeconfig of a new user.
-func (p *ControlPlane) writeIdentity(name, user string, groups ...string) (string, error) {
+// WriteIdentity writes the kubeconfig of a new user.
+func (p *ControlPlane) WriteIdentity(name, user string, groups ...string) (string, error) {
 	config, err := p.ConfigFor(user, groups...)
 	if err != nil {
 		return "", err

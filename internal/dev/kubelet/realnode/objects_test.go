@@ -1,0 +1,165 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package realnode_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+)
+
+// space is a namespace of a test.
+type space struct {
+	*testing.T
+	name string
+}
+
+// newSpace makes a namespace, in which all pods are deleted in the end. Then no claim may be prepared.
+func newSpace(t *testing.T) *space {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, _ = client.CoreV1().ServiceAccounts(name).Create(t.Context(), account, metav1.CreateOptions{}) // or its controller does
+	s := &space{t, name}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.describe()
+		}
+		if err := client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// describe logs what Events say.
+func (s *space) describe() {
+	events, err := client.CoreV1().Events(s.name).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		s.Log(err)
+		return
+	}
+	for _, event := range events.Items {
+		s.Logf("%s %s: %s %s", event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, event.Message)
+	}
+}
+
+// create makes the objects of a YAML text.
+func (s *space) create(text string) {
+	s.Helper()
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
+		if err != nil {
+			s.Fatalf("%v in\n%s", err, document)
+		}
+		switch object := object.(type) {
+		case *corev1.Pod:
+			offline(&object.Spec)
+			_, err = client.CoreV1().Pods(s.name).Create(s.Context(), object, metav1.CreateOptions{})
+		case *batchv1.Job:
+			offline(&object.Spec.Template.Spec)
+			_, err = client.BatchV1().Jobs(s.name).Create(s.Context(), object, metav1.CreateOptions{})
+		case *resourceapi.ResourceClaim:
+			_, err = client.ResourceV1().ResourceClaims(s.name).Create(s.Context(), object, metav1.CreateOptions{})
+		case *resourceapi.ResourceClaimTemplate:
+			_, err = client.ResourceV1().ResourceClaimTemplates(s.name).Create(s.Context(), object, metav1.CreateOptions{})
+		default:
+			err = fmt.Errorf("a %T is not created", object)
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// offline gives a pod what all of these tests have: the image that is there, and no token.
+func offline(pod *corev1.PodSpec) {
+	pod.AutomountServiceAccountToken = ptr.To(false)
+	pod.TerminationGracePeriodSeconds = ptr.To(int64(1))
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			containers[i].Image, containers[i].ImagePullPolicy = "busybox:1", corev1.PullNever
+		}
+	}
+}
+
+func (s *space) pod(name string) *corev1.Pod {
+	s.Helper()
+	pod, err := client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pod
+}
+
+// await waits until a pod is in a phase, and fails if it ends in another one.
+func (s *space) await(name string, phase corev1.PodPhase) *corev1.Pod {
+	s.Helper()
+	var pod *corev1.Pod
+	until(s.T, fmt.Sprintf("pod %s is %s", name, phase), func() bool {
+		pod = s.pod(name)
+		if have := pod.Status.Phase; have != phase && (have == corev1.PodSucceeded || have == corev1.PodFailed) {
+			s.Fatalf("pod %s is %s, not %s: %+v", name, have, phase, pod.Status)
+		}
+		return pod.Status.Phase == phase
+	})
+	return pod
+}
+
+// delete deletes a pod, and waits until it is gone.
+func (s *space) delete(name string) {
+	s.Helper()
+	if err := client.CoreV1().Pods(s.name).Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	until(s.T, "pod "+name+" is gone", func() bool {
+		list, err := client.CoreV1().Pods(s.name).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		return err == nil && len(list.Items) == 0
+	})
+}
+
+// environment is what a container that ran "env" has of devices, sorted.
+func (s *space) environment(pod, container string) []string {
+	s.Helper()
+	var found []string
+	for _, line := range logs(s.T, s.name, pod, container) {
+		if strings.HasSuffix(line, "=given") {
+			found = append(found, strings.TrimSuffix(line, "=given"))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// mustHave compares what a container has of devices.
+func (s *space) mustHave(pod, container string, want ...string) {
+	s.Helper()
+	if got := s.environment(pod, container); !slices.Equal(got, want) {
+		s.Errorf("container %s of %s has %q, want %q", container, pod, got, want)
+	}
+}
+
+// during looks for so long whether something stays true.
+func during(t *testing.T, duration time.Duration, what string, ask func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(duration); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if !ask() {
+			t.Fatalf("not for %v: %s", duration, what)
+		}
+	}
+}
