@@ -309,12 +309,12 @@ func TestFreedDeviceCanBeClaimed(t *testing.T) {
 		}
 	}
 	sync()
-	if err := p.claim(in, "gpu-0"); err == nil {
-		t.Error("a device in use was claimed")
+	if err := p.claim(in, "gpu-1"); err == nil {
+		t.Error("a device in use was claimed") // kubelet takes the last
 	}
 	p.kubelet.Free(allocation)
 	sync()
-	if err := p.claim(in, "gpu-0"); err != nil {
+	if err := p.claim(in, "gpu-1"); err != nil {
 		t.Error(err)
 	}
 	sync()

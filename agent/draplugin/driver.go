@@ -49,6 +49,9 @@ type Options struct {
 	// ends.
 	Instance types.UID
 
+	// AwaitKubelet is how long the first publication waits for kubelet to register the driver. A pod
+	// that kubelet gets before fails to start, and kubelet tries again only after a minute or more.
+	AwaitKubelet time.Duration
 	// RepairDelay is how long to wait before a ResourceSlice that another writer changed is
 	// repaired. The default is resourceslice.DefaultSyncDelay.
 	RepairDelay time.Duration
@@ -125,14 +128,16 @@ func (o Options) removeStale() error {
 
 // Driver is a DRA driver on one node. Methods may be called concurrently.
 type Driver struct {
-	options    Options
-	files      *cdi.Files
-	sockets    []*sockets.File
-	reports    *reports
-	kubelet    *kubeletplugin.Helper
-	cancel     context.CancelFunc
-	background sync.WaitGroup
-	preparing  sync.Mutex // held while CDI files and the ledger are changed together
+	options Options
+	files   *cdi.Files
+	sockets []*sockets.File
+	reports *reports
+	kubelet *kubeletplugin.Helper
+	// registrations are those of this process.
+	registrations *registrations
+	cancel        context.CancelFunc
+	background    sync.WaitGroup
+	preparing     sync.Mutex // held while CDI files and the ledger are changed together
 
 	mutex     sync.Mutex
 	inventory *inventory.Inventory // nil before the first Update
@@ -180,12 +185,14 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 		kubeletplugin.RollingUpdate(options.Instance),
 		kubeletplugin.RegistrarListener(d.listen),
 		kubeletplugin.PluginListener(d.listen),
+		kubeletplugin.GRPCInterceptor(d.registrations.intercept),
 	)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	d.background.Go(func() { d.publish(ctx) })
+	d.background.Go(func() { d.followKubelet(ctx) })
 	d.background.Go(func() { d.report(ctx) })
 	return d, nil
 }
@@ -204,7 +211,7 @@ func open(ctx context.Context, options Options) (*Driver, error) {
 	case err != nil:
 		return nil, err
 	}
-	return &Driver{options: options, files: files, reports: reports, changed: make(chan struct{})}, nil
+	return &Driver{options: options, files: files, reports: reports, registrations: newRegistrations(), changed: make(chan struct{})}, nil
 }
 
 // Unserved returns a driver without sockets that publishes nothing, and the plugin that handles
@@ -274,7 +281,7 @@ func (d *Driver) current() (in *inventory.Inventory, changed <-chan struct{}, lo
 // publish publishes each change. It has a goroutine of its own, so that Update need not wait for
 // the API server.
 func (d *Driver) publish(ctx context.Context) {
-	if !d.awaitPublishLock(ctx) {
+	if !d.awaitPublishLock(ctx) || !d.awaitKubelet(ctx) {
 		return
 	}
 	var published *resourceslice.DriverResources
@@ -401,10 +408,7 @@ func (d *Driver) Repairs() int64 {
 }
 
 // Registered tells whether kubelet accepted the registration.
-func (d *Driver) Registered() bool {
-	status := d.kubelet.RegistrationStatus()
-	return status != nil && status.PluginRegistered
-}
+func (d *Driver) Registered() bool { return d.registrations.accepted.Load() }
 
 // Stop ends the driver. ResourceSlices and prepared claims remain.
 func (d *Driver) Stop() {

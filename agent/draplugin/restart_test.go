@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
@@ -137,5 +139,59 @@ func TestInstancePublishesNext(t *testing.T) {
 		}
 		end(first)
 		fakecluster.Eventually(t, "the second publishes", publishes(n.driver))
+	}
+}
+
+// register says what kubelet says when it registered the driver.
+func (n *node) register(t *testing.T) {
+	t.Helper()
+	client := registration.NewRegistrationClient(n.dial(t, "r/"+driverName+"-reg.sock"))
+	if _, err := client.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAwaitKubelet: nothing is published before kubelet can prepare claims, unless it takes too long.
+func TestAwaitKubelet(t *testing.T) {
+	n := newNode(t)
+	n.driver.Stop()
+	n.start(t, func(o *Options) { o.AwaitKubelet = time.Hour })
+	n.driver.Update(devices("gpu-0"))
+	time.Sleep(50 * time.Millisecond) // it could publish by then
+	if published := fakecluster.Published(t, n.client); len(published) > 0 {
+		t.Errorf("published before kubelet registered the driver: %q", published)
+	}
+	published := func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0"}) }
+	n.register(t)
+	fakecluster.Eventually(t, "the device is published", published)
+
+	n = newNode(t)
+	n.driver.Stop()
+	n.start(t, func(o *Options) { o.AwaitKubelet = time.Millisecond })
+	n.driver.Update(devices("gpu-0"))
+	fakecluster.Eventually(t, "the device is published without kubelet", published)
+}
+
+// TestNewKubelet: a kubelet that starts deletes the slices of its node. They are published again when it registers the
+// driver, and not after the delay for what others delete.
+func TestNewKubelet(t *testing.T) {
+	n := newNode(t)
+	n.driver.Stop()
+	n.start(t, func(o *Options) { o.RepairDelay = time.Hour })
+	n.driver.Update(devices("gpu-0"))
+	published := func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0"}) }
+	fakecluster.Eventually(t, "the device is published", published)
+	for range 2 {
+		list, err := n.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, slice := range list.Items {
+			if err := n.client.ResourceV1().ResourceSlices().Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.register(t)
+		fakecluster.Eventually(t, "the device is published again", published)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dray-project/dray/agent/devicetree"
 	"github.com/dray-project/dray/agent/draplugin"
 	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/internal/sockets"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -130,6 +131,10 @@ func (d *driverServer) serve(ctx context.Context, ledger *inventory.Ledger) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if d.serves(inventory.FrontDRA) {
+		var awaitKubelet time.Duration
+		if sockets.Answers(d.options.podResources()) {
+			awaitKubelet = registrationTimeout
+		}
 		dra, err := draplugin.Start(ctx, draplugin.Options{
 			DriverName:    d.name,
 			NodeName:      d.options.NodeName,
@@ -139,6 +144,7 @@ func (d *driverServer) serve(ctx context.Context, ledger *inventory.Ledger) erro
 			PluginDataDir: folder(d.options.KubeletDir, d.name),
 			CDIDir:        d.options.CDIDir,
 			Instance:      d.options.Instance,
+			AwaitKubelet:  awaitKubelet,
 			RepairDelay:   d.options.RepairDelay,
 			OnError:       d.onError,
 		})
@@ -185,6 +191,10 @@ func (d *driverServer) serve(ctx context.Context, ledger *inventory.Ledger) erro
 		}
 	}
 }
+
+// registrationTimeout is how long a kubelet that runs may take to register the driver before its
+// devices are published. It looks for sockets once a second.
+const registrationTimeout = 10 * time.Second
 
 // rereadInterval is how often the ledger is read again for changes by other instances. Allocations
 // do not need that: they change the stored ledger under its lock. It is for what is published.

@@ -158,6 +158,19 @@ func (c *Controller) UpdatePool(name string, pool *Pool) {
 	c.setPool(name, pool)
 }
 
+// Check compares all pools with what is stored, and repairs them, without waiting for SyncDelay. It
+// is for drivers that know that somebody deletes slices, as kubelet does when it starts.
+func (c *Controller) Check() {
+	if c == nil {
+		return
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for name := range c.pools {
+		c.queue.Add(name)
+	}
+}
+
 // setPool sets a desired pool. The caller holds the mutex.
 func (c *Controller) setPool(name string, pool *Pool) {
 	state := c.state(name)
