@@ -17,6 +17,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/internal/dev/kubelet/realnode"
@@ -26,19 +27,20 @@ import (
 const binaries = "../../../../bin"
 
 // patience is how long is waited for what must happen, on machines that have other things to do.
-const patience = 1 * time.Minute
+const patience = 3 * time.Minute
 
 const (
 	driver   = "gpu.example.com"
 	resource = driver + "/gpu"
 	class    = "gpu"
+	gpus     = 4
 )
 
 // hardware is what the agent has.
 const hardware = `groups:
 - driver: gpu.example.com
   name: gpu
-  count: 8
+  count: 4
   type: gpu
   attributes: {model: {string: H200}}
   env: ["GPU_{device}=given"]
@@ -96,6 +98,9 @@ func run(tests func()) (failure error) {
 		object := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
 			CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", of)},
 		}}}}
+		if name == class {
+			object.Spec.ExtendedResourceName = ptr.To("example.com/accelerator")
+		}
 		if _, err := client.ResourceV1().DeviceClasses().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			return err
 		}

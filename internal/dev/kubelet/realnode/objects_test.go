@@ -6,6 +6,9 @@ package realnode_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +31,7 @@ type space struct {
 // newSpace makes a namespace, in which all pods are deleted in the end. Then no claim may be prepared.
 func newSpace(t *testing.T) *space {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name := strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "-"))
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -112,7 +115,11 @@ func (s *space) await(name string, phase corev1.PodPhase) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod
 	until(s.T, fmt.Sprintf("pod %s is %s", name, phase), func() bool {
-		pod = s.pod(name)
+		found, err := client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		pod = found
 		if have := pod.Status.Phase; have != phase && (have == corev1.PodSucceeded || have == corev1.PodFailed) {
 			s.Fatalf("pod %s is %s, not %s: %+v", name, have, phase, pod.Status)
 		}
@@ -162,4 +169,51 @@ func during(t *testing.T, duration time.Duration, what string, ask func() bool) 
 			t.Fatalf("not for %v: %s", duration, what)
 		}
 	}
+}
+
+// mustLeaveNothing waits until no device is in use: no CDI file of a claim is there, the ledgers hold nothing, and
+// kubelet and the scheduler have all devices.
+func (s *space) mustLeaveNothing() {
+	s.Helper()
+	var last string
+	defer func() {
+		if s.Failed() {
+			s.Logf("left: %s", last)
+		}
+	}()
+	until(s.T, "no device is in use", func() bool {
+		last = ""
+		files, err := filepath.Glob(filepath.Join(node.Folder(), "cdi", "*_*"))
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, file := range files {
+			if !strings.Contains(file, "device-plugin") {
+				last += file + " "
+			}
+		}
+		ledgers, err := filepath.Glob(filepath.Join(node.Folder(), "kubelet", "plugins", "*", "ledger.json"))
+		if err != nil || len(ledgers) == 0 {
+			s.Fatal(ledgers, err)
+		}
+		for _, ledger := range ledgers {
+			text, err := os.ReadFile(ledger)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if strings.Contains(string(text), `"front"`) {
+				last += string(text)
+			}
+		}
+		return last == ""
+	})
+	until(s.T, "kubelet offers all devices", func() bool {
+		object, err := client.CoreV1().Nodes().Get(s.Context(), node.Name(), metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		have := object.Status.Allocatable[resource]
+		last = have.String()
+		return have.Value() == gpus
+	})
 }
