@@ -196,7 +196,7 @@ var rooms = []room{
 		"agent/inventory", "agent/resourceslice", "agent/cdi", "agent/internal/checkpoint", "agent/internal/sockets",
 	}},
 	{folder: "agent/nodedriver", imports: []string{
-		"agent/internal/checkpoint", "agent/inventory", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources",
+		"agent/internal/checkpoint", "agent/internal/sockets", "agent/inventory", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources",
 	}},
 	{folder: "agent/deploy"},
 	{folder: "agent/cmd/node-scale", imports: []string{"agent/internal/demo", "internal/dev/controlplane"}},
