@@ -48,12 +48,12 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
-// TestLastLine is in the log also if the process did not end it.
+// TestLastLine is in the log also if the process did not end it, and stays without an end.
 func TestLastLine(t *testing.T) {
 	f := newFixture(t, nil)
 	if err := f.CreatePod(t.Context(), shell("printf 'no end'", corev1.RestartPolicyNever)); err != nil {
 		t.Fatal(err)
 	}
 	f.await(t, "success", isPhase(corev1.PodSucceeded))
-	f.awaitLog(t, "stdout F no end\n")
+	f.awaitLog(t, "stdout P no end\n")
 }

@@ -91,17 +91,21 @@ type stream struct {
 	rest []byte // the start of an incomplete line
 }
 
-// Write never returns an error, so that a full disk does not end a container.
+// Write never returns an error, so that a full disk does not end a container. As in containerd, a
+// line ends with \n or \r\n, and is whole if it has maxLine bytes.
 func (s *stream) Write(content []byte) (int, error) {
 	written := len(content)
 	s.rest = append(s.rest, content...)
 	for {
 		line, rest, whole := bytes.Cut(s.rest, []byte{'\n'})
+		if whole {
+			line = bytes.TrimSuffix(line, []byte{'\r'})
+		}
 		switch {
 		case whole && len(line) <= maxLine:
 			s.log.add(s.name, 'F', line)
 			s.rest = rest
-		case len(s.rest) >= maxLine:
+		case len(s.rest) > maxLine:
 			s.log.add(s.name, 'P', s.rest[:maxLine])
 			s.rest = s.rest[maxLine:]
 		default:
@@ -111,10 +115,11 @@ func (s *stream) Write(content []byte) (int, error) {
 	}
 }
 
-// flush writes the last line if it is incomplete.
+// flush writes the last line if it is incomplete. It stays incomplete in the log, so that readers
+// add no end of line.
 func (s *stream) flush() {
 	if len(s.rest) > 0 {
-		s.log.add(s.name, 'F', s.rest)
+		s.log.add(s.name, 'P', s.rest)
 		s.rest = nil
 	}
 }
