@@ -21,15 +21,14 @@ func (p *Provider) LogFile(pod *corev1.Pod, container string, previous bool) (st
 		if status.Name != container {
 			continue
 		}
-		start := int(status.RestartCount)
-		switch waits := status.State.Waiting != nil; {
-		case waits && start == 0:
-			return "", fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, status.State.Waiting.Reason)
-		case waits || previous: // while a container waits for a restart, its RestartCount already includes it
-			start--
-		}
-		if start < 0 {
+		start, waits, ranBefore := int(status.RestartCount), status.State.Waiting != nil, status.LastTerminationState.Terminated != nil
+		switch {
+		case previous && !ranBefore:
 			return "", fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
+		case waits && !ranBefore:
+			return "", fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, status.State.Waiting.Reason)
+		case previous && !waits: // while a container waits for a restart, its latest start is the previous one
+			start--
 		}
 		return supervisor.LogFile(filepath.Join(p.logFolder(pod), container), start), nil
 	}

@@ -16,23 +16,26 @@ func TestLogFile(t *testing.T) {
 	f := newFixture(t, nil)
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	for name, c := range map[string]struct {
-		state    corev1.ContainerState
-		restarts int32
-		previous bool
-		want     string // a file, or a part of an error
+		state, last corev1.ContainerState
+		restarts    int32
+		previous    bool
+		want        string // a file, or a part of an error
 	}{
-		"runs":                      {running, 0, false, "0.log"},
-		"runs again":                {running, 2, false, "2.log"},
-		"before it ran again":       {running, 2, true, "1.log"},
-		"did not run before":        {running, 0, true, `previous terminated container "main" in pod "a" not found`},
-		"is to run again":           {waiting, 2, false, "1.log"},
-		"ran, and is to run again":  {waiting, 2, true, "1.log"},
-		"did not begin":             {waiting, 0, false, "is waiting to start: CrashLoopBackOff"},
-		"did not begin, and before": {waiting, 0, true, "is waiting to start"},
+		"runs":                      {running, corev1.ContainerState{}, 0, false, "0.log"},
+		"runs again":                {running, ended, 2, false, "2.log"},
+		"before it ran again":       {running, ended, 2, true, "1.log"},
+		"did not run before":        {running, corev1.ContainerState{}, 0, true, `previous terminated container "main" in pod "a" not found`},
+		"ended":                     {ended, ended, 2, false, "2.log"},
+		"ended, and before":         {ended, ended, 2, true, "1.log"},
+		"is to run again":           {waiting, ended, 0, false, "0.log"},
+		"ran, and is to run again":  {waiting, ended, 2, true, "2.log"},
+		"did not begin":             {waiting, corev1.ContainerState{}, 0, false, "is waiting to start: CrashLoopBackOff"},
+		"did not begin, and before": {waiting, corev1.ContainerState{}, 0, true, `previous terminated container "main" in pod "a" not found`},
 	} {
 		pod := shell("", corev1.RestartPolicyAlways)
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: c.state, RestartCount: c.restarts}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: c.state, LastTerminationState: c.last, RestartCount: c.restarts}}
 		path, err := f.LogFile(pod, "main", c.previous)
 		switch {
 		case strings.HasSuffix(c.want, ".log"):

@@ -196,17 +196,19 @@ func TestPathOfThePod(t *testing.T) {
 
 // TestRestart deletes the pod while it waits for its next start.
 func TestRestart(t *testing.T) {
-	f := newFixture(t, nil)
+	f, recorder := withEvents(t)
 	pod := shell("exit 3", corev1.RestartPolicyAlways)
 	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 	status := f.await(t, "the wait for a restart", func(s *corev1.PodStatus) bool {
-		return s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].RestartCount == 2 // the first one is at once
+		return s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].RestartCount == 1 // the first one is at once
 	})
-	if status.Phase != corev1.PodRunning || status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode != 3 {
+	is := status.ContainerStatuses[0]
+	if status.Phase != corev1.PodRunning || is.LastTerminationState.Terminated.ExitCode != 3 || is.State.Waiting.Message != "back-off 10s restarting failed container=main pod=a_ns(uid)" {
 		t.Errorf("status %v", status)
 	}
+	awaitEvent(t, recorder, "Warning BackOff Back-off restarting failed container main in pod a_ns(uid)")
 	if err := f.DeletePod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}

@@ -72,9 +72,10 @@ func (p *Provider) Adopt(pod *corev1.Pod) (begin func(), err error) {
 	}
 	s.began = s.created
 	for _, status := range pod.Status.ContainerStatuses {
-		s.restarts = max(s.restarts, status.RestartCount)
 		if status.State.Running != nil {
-			s.began = status.State.Running.StartedAt
+			s.restarts, s.began = max(s.restarts, status.RestartCount), status.State.Running.StartedAt
+		} else {
+			s.restarts = max(s.restarts, podstatus.NextRestarts(&status))
 		}
 	}
 	p.mu.Lock()
@@ -107,7 +108,7 @@ func (p *Provider) CreatePod(_ context.Context, pod *corev1.Pod) error {
 		p.begin(s)
 		return nil
 	}
-	p.report(s, podstatus.Of(pod, s.created, nil, s.waiting("ContainerCreating"), false, s.created))
+	p.report(s, podstatus.Of(pod, s.created, nil, s.waiting(), false, s.created))
 	p.after(s, rule.StartAfter.Duration, p.begin)
 	return nil
 }
@@ -207,9 +208,15 @@ func (p *Provider) begin(s *simulated) {
 // finish ends the containers after RunFor, and restarts them if the restart policy says so.
 func (p *Provider) finish(s *simulated) {
 	if podstatus.Restarts(s.pod, s.rule.ExitCode) {
-		s.restarts++
-		p.report(s, podstatus.Of(s.pod, s.created, nil, s.waiting("CrashLoopBackOff"), false, metav1.Now()))
-		p.after(s, restartPause, p.begin)
+		now := metav1.Now()
+		p.report(s, podstatus.Of(s.pod, s.created, nil, s.each(func(c *corev1.Container) corev1.ContainerStatus {
+			ended := podstatus.Ended(c, s.restarts, s.rule.ExitCode, 0, s.began, now)
+			return podstatus.BackOff(s.pod, c, &ended, restartPause)
+		}), false, now))
+		p.after(s, restartPause, func(s *simulated) {
+			s.restarts++
+			p.begin(s)
+		})
 		return
 	}
 	p.end(s, s.rule.ExitCode)
@@ -264,8 +271,10 @@ func (s *simulated) stop() {
 	}
 }
 
-func (s *simulated) waiting(reason string) []corev1.ContainerStatus {
-	return s.each(func(c *corev1.Container) corev1.ContainerStatus { return podstatus.Waiting(c, s.restarts, reason) })
+func (s *simulated) waiting() []corev1.ContainerStatus {
+	return s.each(func(c *corev1.Container) corev1.ContainerStatus {
+		return podstatus.Waiting(c, s.restarts, "ContainerCreating")
+	})
 }
 
 func (s *simulated) each(status func(*corev1.Container) corev1.ContainerStatus) []corev1.ContainerStatus {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 func newPod(policy corev1.RestartPolicy, annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{"app": "job"}, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid", Labels: map[string]string{"app": "job"}, Annotations: annotations},
 		Spec:       corev1.PodSpec{RestartPolicy: policy, Containers: []corev1.Container{{Name: "main", Image: "image"}, {Name: "side"}}},
 	}
 }
@@ -49,7 +49,11 @@ func (r *recorder) report(pod *corev1.Pod) {
 	for _, c := range pod.Status.ContainerStatuses {
 		switch {
 		case c.State.Waiting != nil:
-			states = append(states, c.State.Waiting.Reason)
+			state := c.State.Waiting.Reason
+			if ended := c.LastTerminationState.Terminated; ended != nil {
+				state += fmt.Sprintf(" (%s) after exit %d of run %d", c.State.Waiting.Message, ended.ExitCode, c.RestartCount)
+			}
+			states = append(states, strings.ReplaceAll(state, "container="+c.Name, "container=X"))
 		case c.State.Running != nil:
 			states = append(states, fmt.Sprint("running ", c.RestartCount))
 		case c.State.Terminated != nil:
@@ -82,7 +86,7 @@ func TestPods(t *testing.T) {
 		"on failure, and succeeds": {policy: corev1.RestartPolicyOnFailure, annotations: map[string]string{simulated.AnnotationRunFor: "3s"},
 			want: []string{"0s Running: running 0", "3s Succeeded: exit 0"}},
 		"is restarted": {policy: corev1.RestartPolicyAlways, annotations: map[string]string{simulated.AnnotationRunFor: "50m"},
-			want: []string{"0s Running: running 0", "50m0s Running: CrashLoopBackOff", "50m10s Running: running 1"}},
+			want: []string{"0s Running: running 0", "50m0s Running: CrashLoopBackOff (back-off 10s restarting failed container=X pod=a_ns(uid)) after exit 0 of run 0", "50m10s Running: running 1"}},
 		"script": {script: script, policy: corev1.RestartPolicyNever,
 			want: []string{"0s Pending: ContainerCreating", "1s Running: running 0", "1m1s Failed: exit 3"}},
 		"script, overridden": {script: script, policy: corev1.RestartPolicyNever, annotations: map[string]string{simulated.AnnotationExitCode: "0"},
@@ -162,7 +166,7 @@ func TestAdopt(t *testing.T) {
 		begin()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if want := []string{"40s Running: CrashLoopBackOff", "50s Running: running 8"}; !slices.Equal(r.reports, want) {
+		if want := []string{"40s Running: CrashLoopBackOff (back-off 10s restarting failed container=X pod=a_ns(uid)) after exit 0 of run 7", "50s Running: running 8"}; !slices.Equal(r.reports, want) {
 			t.Errorf("reports %q, want %q", r.reports, want)
 		}
 	})

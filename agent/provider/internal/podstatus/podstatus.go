@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,33 @@ func Waiting(container *corev1.Container, restarts int32, reason string) corev1.
 	status := of(container, restarts)
 	status.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
 	return status
+}
+
+// BackOff returns the status of a container that ended, and waits for its restart for pause. As with
+// kubelet, RestartCount counts a restart when it has happened.
+func BackOff(pod *corev1.Pod, container *corev1.Container, ended *corev1.ContainerStatus, pause time.Duration) corev1.ContainerStatus {
+	status := Waiting(container, ended.RestartCount, "CrashLoopBackOff")
+	status.State.Waiting.Message = fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", pause, container.Name, nameOf(pod))
+	status.ContainerID, status.LastTerminationState = ended.ContainerID, ended.State
+	return status
+}
+
+// BackOffEvent returns the message of the Event BackOff, which kubelet records for such a container.
+func BackOffEvent(pod *corev1.Pod, container *corev1.Container) string {
+	return fmt.Sprintf("Back-off restarting failed container %s in pod %s", container.Name, nameOf(pod))
+}
+
+// nameOf returns the name of a pod as kubelet writes it in messages.
+func nameOf(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+}
+
+// NextRestarts returns the RestartCount of a container when it starts next, given its last status.
+func NextRestarts(last *corev1.ContainerStatus) int32 {
+	if last.State.Waiting != nil && last.LastTerminationState.Terminated == nil {
+		return last.RestartCount // it has not started yet
+	}
+	return last.RestartCount + 1
 }
 
 // Running returns the status of a running and ready container.
@@ -166,7 +194,7 @@ func readiness(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phas
 }
 
 func began(c corev1.ContainerStatus) bool {
-	return c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0
+	return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
 }
 
 func phase(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, over bool) corev1.PodPhase {

@@ -34,11 +34,16 @@ func TestContainerStatus(t *testing.T) {
 	}
 	broken := *killed.DeepCopy()
 	broken.State.Terminated.Reason, broken.State.Terminated.Message = "StartError", "no such program"
-	waiting := Waiting(main, 1, "CrashLoopBackOff")
+	waiting := Waiting(main, 1, "PodInitializing")
 	for name, c := range map[string]struct{ got, want corev1.ContainerStatus }{
 		"waiting": {waiting, corev1.ContainerStatus{
 			Name: "main", Image: "example.com/main:1", RestartCount: 1, Started: ptr.To(false),
-			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
+		}},
+		"waits for its first restart": {crashing(main), corev1.ContainerStatus{
+			Name: "main", Image: "example.com/main:1", Started: ptr.To(false), ContainerID: "process://1",
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 1m20s restarting failed container=main pod=a_ns(uid)"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: startedAt, FinishedAt: endedAt}},
 		}},
 		"running": {Running(main, 2, startedAt), corev1.ContainerStatus{
 			Name: "main", Image: "example.com/main:1", RestartCount: 2, Started: ptr.To(true), Ready: true,
@@ -64,6 +69,13 @@ func TestContainerStatus(t *testing.T) {
 			t.Errorf("%s: want -, got +\n%s", name, diff)
 		}
 	}
+}
+
+// crashing is a container that waits for its first restart.
+func crashing(container *corev1.Container) corev1.ContainerStatus {
+	ended := Ended(container, 0, 1, 0, startedAt, endedAt)
+	ended.ContainerID = "process://1"
+	return BackOff(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid"}}, container, &ended, 80*time.Second)
 }
 
 func TestRestarts(t *testing.T) {
@@ -153,7 +165,7 @@ var phases = map[string]struct {
 	},
 	"a sidecar crashed beside a container that runs": {
 		pod:   podOf([]*corev1.Container{proxy}, main),
-		inits: []corev1.ContainerStatus{Waiting(proxy, 1, "CrashLoopBackOff")}, containers: []corev1.ContainerStatus{Running(main, 0, startedAt)},
+		inits: []corev1.ContainerStatus{crashing(proxy)}, containers: []corev1.ContainerStatus{Running(main, 0, startedAt)},
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [proxy]"},
 	},
 	"all run": {
@@ -165,7 +177,7 @@ var phases = map[string]struct {
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [setup]"},
 	},
 	"a container waits for its restart": {
-		pod: podOf(nil, main), containers: []corev1.ContainerStatus{Waiting(main, 1, "CrashLoopBackOff")},
+		pod: podOf(nil, main), containers: []corev1.ContainerStatus{crashing(main)},
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
 	},
 	"a container is to be restarted": {
@@ -239,7 +251,7 @@ func TestTransitionTime(t *testing.T) {
 		"it gets ready":          {[]corev1.ContainerStatus{Running(main, 0, startedAt)}, false, now},
 		"it fails, never ready":  {[]corev1.ContainerStatus{Ended(main, 0, 1, 0, startedAt, endedAt)}, true, startedAt},
 		"nothing happens to it":  {[]corev1.ContainerStatus{Waiting(main, 0, "ContainerCreating")}, false, startedAt},
-		"it waits for a restart": {[]corev1.ContainerStatus{Waiting(main, 1, "CrashLoopBackOff")}, false, startedAt},
+		"it waits for a restart": {[]corev1.ContainerStatus{crashing(main)}, false, startedAt},
 	} {
 		want := map[corev1.PodConditionType]metav1.Time{corev1.PodInitialized: startedAt, corev1.ContainersReady: c.ready, corev1.PodReady: c.ready}
 		if diff := cmp.Diff(want, times(c.containers, c.over)); diff != "" {

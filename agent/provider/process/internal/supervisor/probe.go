@@ -18,6 +18,7 @@ const (
 	reasonUnhealthy    = "Unhealthy"
 	reasonProbeWarning = "ProbeWarning"
 	reasonKilling      = "Killing"
+	reasonBackOff      = "BackOff"
 )
 
 // Kinds of probes, as in kubelet's Events.

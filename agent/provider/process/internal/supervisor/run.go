@@ -90,7 +90,7 @@ func (m *member) resume(last *corev1.ContainerStatus, pod *corev1.Pod) {
 	case !m.init && !m.restarts(pod, ended.State.Terminated.ExitCode):
 		*m.status, m.over = ended, true
 	default:
-		m.status.RestartCount, m.status.LastTerminationState = last.RestartCount+1, ended.State
+		m.status.RestartCount, m.status.LastTerminationState = last.RestartCount, ended.State
 	}
 }
 
@@ -201,12 +201,12 @@ func (r *running) runContainer(m *member, started func()) error {
 		if time.Since(began) > longRun {
 			pause = 0
 		}
-		status = podstatus.Waiting(m.spec, ended.RestartCount+1, "CrashLoopBackOff")
-		status.LastTerminationState = ended.State
+		status = podstatus.BackOff(r.plan.Pod, m.spec, &ended, pause)
 		if pause > 0 {
 			if err := r.writeState(func() { *m.status = status }); err != nil {
 				return err
 			}
+			r.event(m, corev1.EventTypeWarning, reasonBackOff, podstatus.BackOffEvent(r.plan.Pod, m.spec))
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -237,7 +237,7 @@ const (
 // runOnce starts a container, waits for its end, and returns its final status. An error says that
 // the state could not be written.
 func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started func()) (corev1.ContainerStatus, error) {
-	began, restarts := metav1.Now(), waiting.RestartCount
+	began, restarts := metav1.Now(), podstatus.NextRestarts(waiting)
 	ended := func(code, signal int32) corev1.ContainerStatus {
 		status := podstatus.Ended(m.spec, restarts, code, signal, began, metav1.Now())
 		status.LastTerminationState = waiting.LastTerminationState

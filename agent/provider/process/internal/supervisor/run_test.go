@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/provider/internal/podstatus"
 )
 
 // supervised is a pod with an init container, a sidecar and a container, of which nothing runs.
@@ -87,20 +88,20 @@ func TestStateOfAnEarlierSupervisor(t *testing.T) {
 		of     int // index of the member: the init container, the sidecar or the container
 		last   corev1.ContainerState
 		over   bool
-		// restarts counts those that are reported, from 3 before. lastCode is the exit code of the last termination.
+		// restarts counts those that are reported, which are 3 until it starts again. lastCode is the exit code of the last termination.
 		restarts, lastCode int32
 	}{
-		"a container that ran is restarted":               {corev1.RestartPolicyAlways, 2, runs, false, 4, 137},
+		"a container that ran is restarted":               {corev1.RestartPolicyAlways, 2, runs, false, 3, 137},
 		"a container that ran was killed for good":        {corev1.RestartPolicyNever, 2, runs, true, 3, 7},
-		"a container that ran failed":                     {corev1.RestartPolicyOnFailure, 2, runs, false, 4, 137},
-		"a container that failed is restarted":            {corev1.RestartPolicyOnFailure, 2, terminated(2), false, 4, 2},
+		"a container that ran failed":                     {corev1.RestartPolicyOnFailure, 2, runs, false, 3, 137},
+		"a container that failed is restarted":            {corev1.RestartPolicyOnFailure, 2, terminated(2), false, 3, 2},
 		"a container that completed is not":               {corev1.RestartPolicyOnFailure, 2, terminated(0), true, 3, 7},
-		"a container that completed is, as it always was": {corev1.RestartPolicyAlways, 2, terminated(0), false, 4, 0},
+		"a container that completed is, as it always was": {corev1.RestartPolicyAlways, 2, terminated(0), false, 3, 0},
 		"a container waits for its restart":               {corev1.RestartPolicyAlways, 2, waits, false, 3, 7},
 		"a container waits for its only start":            {corev1.RestartPolicyNever, 2, waits, false, 3, 7},
-		"an init container runs again, as all before it":  {corev1.RestartPolicyNever, 0, terminated(0), false, 4, 0},
-		"an init container that ran":                      {corev1.RestartPolicyNever, 0, runs, false, 4, 137},
-		"a sidecar that ran":                              {corev1.RestartPolicyNever, 1, runs, false, 4, 137},
+		"an init container runs again, as all before it":  {corev1.RestartPolicyNever, 0, terminated(0), false, 3, 0},
+		"an init container that ran":                      {corev1.RestartPolicyNever, 0, runs, false, 3, 137},
+		"a sidecar that ran":                              {corev1.RestartPolicyNever, 1, runs, false, 3, 137},
 	} {
 		r := supervised(t, c.policy)
 		earlier := State{
@@ -126,6 +127,9 @@ func TestStateOfAnEarlierSupervisor(t *testing.T) {
 		if m.over != c.over || (m.status.State.Terminated != nil) != c.over || m.status.RestartCount != c.restarts ||
 			m.status.LastTerminationState.Terminated == nil || m.status.LastTerminationState.Terminated.ExitCode != c.lastCode {
 			t.Errorf("%s: over %v, got %+v", name, m.over, m.status)
+		}
+		if next := podstatus.NextRestarts(m.status); next != 4 {
+			t.Errorf("%s: its next start is restart %d", name, next)
 		}
 	}
 }
