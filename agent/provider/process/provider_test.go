@@ -99,13 +99,13 @@ func isPhase(phase corev1.PodPhase) func(*corev1.PodStatus) bool {
 	return func(status *corev1.PodStatus) bool { return status.Phase == phase }
 }
 
-func (f *fixture) awaitLog(t *testing.T, want string) {
+func (f *fixture) awaitLog(t *testing.T, want string) string {
 	t.Helper()
 	path := filepath.Join(f.logs, "ns_a_uid", "main", "0.log")
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		content, err := os.ReadFile(path)
 		if err == nil && strings.Contains(string(content), want) {
-			return
+			return string(content)
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s has %q, want %q in it", path, content, want)
@@ -160,16 +160,26 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestACommandThatDoesNotExist(t *testing.T) {
-	f := newFixture(t, nil)
-	pod := shell("", corev1.RestartPolicyNever)
-	pod.Spec.Containers[0].Command = []string{"/does/not/exist"}
-	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-	ended := f.await(t, "failure", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated
-	if ended.Reason != "StartError" || !strings.Contains(ended.Message, "/does/not/exist") {
-		t.Errorf("the container ended with %v", ended)
+// TestStartErrors: the status and an Event say what does not exist.
+func TestStartErrors(t *testing.T) {
+	for want, change := range map[string]func(*corev1.Container){
+		"/does/not/exist":                          func(c *corev1.Container) { c.Command = []string{"/does/not/exist"} },
+		"workingDir: /no/folder: is not a folder":  func(c *corev1.Container) { c.WorkingDir = "/no/folder" },
+		"workingDir: /etc/passwd: is not a folder": func(c *corev1.Container) { c.WorkingDir = "/etc/passwd" },
+		`"not-there": executable file not found`:   func(c *corev1.Container) { c.Command = []string{"not-there"} },
+		"/etc/passwd: permission denied":           func(c *corev1.Container) { c.Command = []string{"/etc/passwd"} },
+	} {
+		f, recorder := withEvents(t)
+		pod := shell("", corev1.RestartPolicyNever)
+		change(&pod.Spec.Containers[0])
+		if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		ended := f.await(t, "failure", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated
+		if ended.Reason != "StartError" || ended.ExitCode != 128 || !strings.Contains(ended.Message, want) {
+			t.Errorf("the container ended with %v, want %q", ended, want)
+		}
+		awaitEvent(t, recorder, "Warning Failed Error: "+ended.Message)
 	}
 }
 
@@ -240,6 +250,27 @@ func TestGrace(t *testing.T) {
 	if err := f.DeletePod(t.Context(), pod); !errdefs.IsNotFound(err) {
 		t.Errorf("the pod is still known: %v", err)
 	}
+}
+
+// TestSignalOfTheEnd gets to the command, and not to its children: a command may let them finish.
+func TestSignalOfTheEnd(t *testing.T) {
+	f, recorder := withEvents(t)
+	pod := shell(`(trap 'echo the child was told' TERM; while :; do sleep 0.1; done) & trap 'echo told; sleep 1; exit 4' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyNever)
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitLog(t, "began")
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated; ended.ExitCode != 4 {
+		t.Errorf("ended with %v", ended)
+	}
+	if text := f.awaitLog(t, "stdout F told\n"); strings.Contains(text, "child") {
+		t.Errorf("the log has %q", text)
+	}
+	awaitEvent(t, recorder, "Normal Started Container started")
+	awaitEvent(t, recorder, "Normal Killing Stopping container main")
 }
 
 // TestKill has a process and a child that do not heed SIGTERM.

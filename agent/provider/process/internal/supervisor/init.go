@@ -51,7 +51,7 @@ func initialize() {
 	}
 	go func() {
 		for range signals {
-			_ = unix.Kill(-in.command, unix.SIGTERM)
+			_ = unix.Kill(in.command, unix.SIGTERM) // not to its children, as container runtimes do
 		}
 	}()
 	go func() {
@@ -129,6 +129,10 @@ func (in *commandRunner) start(args []string, stdout, stderr *os.File) (pid int,
 	command.Env, command.Dir = in.container.Env, in.container.Dir
 	if command.Dir == "" {
 		command.Dir = "/"
+	}
+	// Start would give the same error as for a command that does not exist.
+	if found, err := os.Stat(command.Dir); err != nil || !found.IsDir() {
+		return 0, fmt.Errorf("workingDir: %s: is not a folder of this machine, and none is made", command.Dir)
 	}
 	command.Stdout, command.Stderr = stdout, stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: in.container.Identity.credential()}

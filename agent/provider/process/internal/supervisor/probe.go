@@ -19,6 +19,8 @@ const (
 	reasonProbeWarning = "ProbeWarning"
 	reasonKilling      = "Killing"
 	reasonBackOff      = "BackOff"
+	reasonStarted      = "Started"
+	reasonFailed       = "Failed"
 )
 
 // Kinds of probes, as in kubelet's Events.

@@ -247,6 +247,7 @@ func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started fu
 	notStarted := func(err error) (corev1.ContainerStatus, error) {
 		status := ended(exitNotStarted, 0)
 		status.State.Terminated.Reason, status.State.Terminated.Message = "StartError", err.Error()
+		r.event(m, corev1.EventTypeWarning, reasonFailed, bounded("Error: "+err.Error()))
 		return status, nil
 	}
 	log, err := openLog(filepath.Join(r.plan.LogFolder, m.Name), restarts)
@@ -268,6 +269,7 @@ func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started fu
 		<-container.done
 		return status, err
 	}
+	r.event(m, corev1.EventTypeNormal, reasonStarted, "Container started")
 	probes := r.startProbes(m, container, started)
 	r.waitFor(m, container, probes.failed)
 	probes.stop()
@@ -298,6 +300,7 @@ func (r *running) waitFor(m *member, container *launched, failed <-chan time.Dur
 	case <-container.done:
 		return
 	case <-m.stop:
+		r.event(m, corev1.EventTypeNormal, reasonKilling, "Stopping container "+m.Name)
 	case grace = <-failed:
 	}
 	_ = container.init.Process.Signal(syscall.SIGTERM)
