@@ -24,14 +24,18 @@ import (
 // defaultGrace is the termination grace period of a pod that does not set one.
 const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 
+// graceToTell is how long after its grace period a pod is deleted that was not reported to have
+// ended. Providers kill what is left when the grace period is over, and report that.
+const graceToTell = 3 * time.Second
+
 // terminate ends a pod that has a deletion timestamp. The pod is removed from Kubernetes when the
-// provider reports that it has ended, or when its grace period is over.
+// provider reports that it has ended, or some time after its grace period.
 func (pc *PodController) terminate(ctx context.Context, pod, provided *corev1.Pod) error {
 	if provided == nil || hasEnded(&pod.Status) {
 		pc.deletions.EnqueueAfter(ctx, deletionKey(pod), 0)
 		return nil
 	}
-	pc.deletions.EnqueueAfter(ctx, deletionKey(pod), grace(pod))
+	pc.deletions.EnqueueAfter(ctx, deletionKey(pod), grace(pod)+graceToTell)
 	err := pc.provider.DeletePod(ctx, pod.DeepCopy())
 	switch {
 	case errdefs.IsNotFound(err):

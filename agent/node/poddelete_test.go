@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -70,6 +71,36 @@ func TestGraceThenForce(t *testing.T) {
 			if *options.GracePeriodSeconds != 0 || options.Preconditions == nil || *options.Preconditions.UID != want {
 				t.Errorf("deletion %d has options %v, want no grace and UID %s", i, options, want)
 			}
+		}
+	})
+}
+
+// TestKillAtTheEndOfTheGrace has a provider that kills what is left when the grace is over. How that
+// ended is in the status of the pod before the pod is deleted.
+func TestKillAtTheEndOfTheGrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newPods()
+		p.remove = func(*corev1.Pod) error { return nil }
+		c := newCluster(t, notifier{p}, newPod("a"))
+		c.run(t)
+		p.report(t, "a", corev1.PodRunning)
+		c.settle()
+		c.updatePod(t, deleting(c.pod(t, "a"), 30))
+		p.set(running(newPod("a")))
+		time.Sleep(30*time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		c.expectGone(t, "a", false)
+		p.report(t, "a", corev1.PodFailed)
+		c.settle()
+		c.expectGone(t, "a", true)
+		var verbs []string
+		for _, action := range c.client.Actions() {
+			if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), `"Failed"`) || action.GetVerb() == "delete" {
+				verbs = append(verbs, action.GetVerb())
+			}
+		}
+		if want := []string{"patch", "delete"}; !slices.Equal(verbs, want) {
+			t.Errorf("got %v, want %v", verbs, want)
 		}
 	})
 }

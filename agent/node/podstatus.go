@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -132,10 +133,17 @@ var nodeConditions = []corev1.PodConditionType{
 }
 
 // withOthers returns the status with the fields of other writers, taken from the stored pod. It
-// also keeps fields that do not change once set.
+// also keeps fields that do not change once set. Generations that the provider does not tell are those
+// of the pod.
 func withOthers(pod *corev1.Pod, status *corev1.PodStatus) *corev1.PodStatus {
 	out := status.DeepCopy()
 	old := &pod.Status
+	if out.ObservedGeneration == 0 {
+		out.ObservedGeneration = max(old.ObservedGeneration, pod.Generation)
+	}
+	for i := range out.Conditions {
+		out.Conditions[i].ObservedGeneration = cmp.Or(out.Conditions[i].ObservedGeneration, out.ObservedGeneration)
+	}
 	for _, condition := range old.Conditions {
 		given := slices.ContainsFunc(out.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
 		if !given && !slices.Contains(nodeConditions, condition.Type) {
@@ -151,9 +159,6 @@ func withOthers(pod *corev1.Pod, status *corev1.PodStatus) *corev1.PodStatus {
 	}
 	if out.StartTime == nil {
 		out.StartTime = old.StartTime
-	}
-	if out.ObservedGeneration == 0 {
-		out.ObservedGeneration = max(old.ObservedGeneration, pod.Generation)
 	}
 	return out
 }

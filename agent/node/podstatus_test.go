@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -73,6 +74,31 @@ func TestPodStatusLeavesOthersAlone(t *testing.T) {
 		// Ready is the node's to write, and it wrote none.
 		if got := sortedWords(kinds); got != "PodScheduled gate.example.com" {
 			t.Errorf("conditions %s", got)
+		}
+	})
+}
+
+// TestGenerationOfConditions is that of the pod, unless the provider or another writer says.
+func TestGenerationOfConditions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		pod := newPod("a")
+		pod.Generation = 7
+		pod.Status.Conditions = []corev1.PodCondition{{Type: "gate.example.com", Status: corev1.ConditionTrue}}
+		p := newPods()
+		c := newCluster(t, notifier{p}, pod)
+		c.run(t)
+		reported := pod.DeepCopy()
+		reported.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue, ObservedGeneration: 5},
+		}}
+		p.notify(reported)
+		c.settle()
+		got := make(map[corev1.PodConditionType]int64)
+		for _, condition := range c.pod(t, "a").Status.Conditions {
+			got[condition.Type] = condition.ObservedGeneration
+		}
+		if want := map[corev1.PodConditionType]int64{corev1.PodReady: 7, corev1.PodInitialized: 5, "gate.example.com": 0}; !maps.Equal(got, want) {
+			t.Errorf("generations %v, want %v", got, want)
 		}
 	})
 }

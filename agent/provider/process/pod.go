@@ -158,10 +158,13 @@ func (r *runningPod) recordEvents(events []supervisor.Event) {
 		if told || recorder == nil {
 			continue
 		}
-		recorder.Event(&corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID, FieldPath: event.Field,
-		}, event.Type, event.Reason, event.Message)
+		recorder.Event(r.reference(event.Field), event.Type, event.Reason, event.Message)
 	}
+}
+
+// reference returns what an Event is about: a field of the pod, or the pod if it is empty.
+func (r *runningPod) reference(field string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID, FieldPath: field}
 }
 
 // skipEvents marks all events as recorded, because an earlier provider may have recorded them.
@@ -208,6 +211,9 @@ func (r *runningPod) act() {
 		r.supervisor().Kill()
 		r.postpone()
 		return
+	}
+	if recorder := r.provider.options.Recorder; recorder != nil {
+		recorder.Event(r.reference(""), corev1.EventTypeNormal, reasonDeadline, messageDeadline)
 	}
 	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if r.pod.Spec.TerminationGracePeriodSeconds != nil {
@@ -273,8 +279,8 @@ func (r *runningPod) finish() {
 func (r *runningPod) report(state supervisor.State) {
 	r.change(func(pod *corev1.Pod) {
 		pod.Status = podstatus.Of(r.reported, state.Began, state.Inits, state.Containers, state.Over, metav1.Now())
-		if r.expired && state.Over {
-			pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reasonDeadline, messageDeadline
+		if r.expired {
+			podstatus.Fail(r.reported, &pod.Status, reasonDeadline, messageDeadline, state.Over, metav1.Now())
 		}
 	})
 }

@@ -186,7 +186,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("%s is %s", condition.Type, condition.Status)
 		}
 	}
-	if len(status.Conditions) != 3 || status.StartTime == nil || len(status.ContainerStatuses) != 2 || !status.ContainerStatuses[0].Ready {
+	if len(status.Conditions) != 5 || status.StartTime == nil || len(status.ContainerStatuses) != 2 || !status.ContainerStatuses[0].Ready {
 		t.Errorf("status %v", status)
 	}
 }

@@ -118,14 +118,19 @@ func Killed(container *corev1.Container, last *corev1.ContainerStatus, now metav
 }
 
 // Of returns the status of a pod with these statuses of containers. over says that none of them
-// will be restarted.
+// will be restarted, and that nothing is left of the pod. As with kubelet, the conditions tell that
+// the pod ended when its last container has, and the phase tells it when it is over.
 func Of(pod *corev1.Pod, since metav1.Time, inits, containers []corev1.ContainerStatus, over bool, now metav1.Time) corev1.PodStatus {
+	end := phase(pod, inits, containers, over || haveEnded(pod, inits, containers))
 	status := corev1.PodStatus{
-		Phase: phase(pod, inits, containers, over), StartTime: &since,
+		Phase: end, StartTime: &since,
 		InitContainerStatuses: slices.Clone(inits), ContainerStatuses: slices.Clone(containers),
 	}
-	kinds := []corev1.PodCondition{initialized(pod, inits, containers, status.Phase)}
-	ready := readiness(pod, inits, containers, status.Phase)
+	if isEnd(end) && !over {
+		status.Phase = cmp.Or(pod.Status.Phase, corev1.PodPending)
+	}
+	kinds := []corev1.PodCondition{initialized(pod, inits, containers, end), {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, namespaces(over)}
+	ready := readiness(pod, inits, containers, end)
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		ready.Type = kind
 		kinds = append(kinds, ready)
@@ -137,11 +142,70 @@ func Of(pod *corev1.Pod, since metav1.Time, inits, containers []corev1.Container
 	return status
 }
 
+// Fail changes the status of a pod that fails for this reason, whatever its containers say. While it
+// is not over, only its conditions say so.
+func Fail(pod *corev1.Pod, status *corev1.PodStatus, reason, message string, over bool, now metav1.Time) {
+	for i := range status.Conditions {
+		c := corev1.PodCondition{Type: status.Conditions[i].Type, Status: corev1.ConditionFalse, Reason: reasonFailed}
+		switch {
+		case c.Type == corev1.PodReady || c.Type == corev1.ContainersReady:
+			status.Conditions[i] = condition(pod, c, now)
+		case status.Conditions[i].Reason == reasonCompleted:
+			status.Conditions[i].Reason = ""
+		}
+	}
+	if over {
+		status.Phase, status.Reason, status.Message = corev1.PodFailed, reason, message
+	}
+}
+
+// Reasons of the conditions of a pod that ended. They are kubelet's.
+const (
+	reasonCompleted = "PodCompleted"
+	reasonFailed    = "PodFailed"
+)
+
+func isEnd(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// haveEnded tells whether the statuses of containers say that the pod goes no further: no container
+// runs, and none is to be started.
+func haveEnded(pod *corev1.Pod, inits, containers []corev1.ContainerStatus) bool {
+	stopped := false // an init container failed, and those after it do not start
+	for i := range inits {
+		ended := inits[i].State.Terminated
+		switch {
+		case inits[i].State.Running != nil:
+			return false
+		case stopped || i < len(pod.Spec.InitContainers) && IsSidecar(&pod.Spec.InitContainers[i]):
+		case ended == nil:
+			return false
+		case ended.ExitCode != 0:
+			stopped = pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+			if !stopped {
+				return false
+			}
+		}
+	}
+	return stopped || len(containers) > 0 && !slices.ContainsFunc(containers, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated == nil || Restarts(pod, c.State.Terminated.ExitCode)
+	})
+}
+
+// namespaces returns the condition that says whether containers can be started in the pod.
+func namespaces(over bool) corev1.PodCondition {
+	if over {
+		return corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, Reason: "PodSandboxNotReady", Message: "the pod has ended"}
+	}
+	return corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}
+}
+
 // initialized returns the condition Initialized, with kubelet's reason and message.
 func initialized(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phase corev1.PodPhase) corev1.PodCondition {
 	out := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
 	if phase == corev1.PodSucceeded {
-		out.Reason = "PodCompleted"
+		out.Reason = reasonCompleted
 		return out
 	}
 	var incomplete []string
@@ -182,9 +246,9 @@ func readiness(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phas
 	}
 	switch {
 	case phase == corev1.PodSucceeded:
-		out.Reason = "PodCompleted"
+		out.Reason = reasonCompleted
 	case phase == corev1.PodFailed:
-		out.Reason = "PodFailed"
+		out.Reason = reasonFailed
 	case len(unready) > 0:
 		out.Reason, out.Message = "ContainersNotReady", fmt.Sprintf("containers with unready status: %s", unready)
 	case len(containers) > 0:

@@ -121,6 +121,12 @@ func podOf(inits []*corev1.Container, containers ...*corev1.Container) *corev1.P
 	return pod
 }
 
+// policy has a pod that was seen to run have a restart policy.
+func policy(policy corev1.RestartPolicy, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.RestartPolicy, pod.Status.Phase = policy, corev1.PodRunning
+	return pod
+}
+
 // phases are pods with the statuses of their containers, and the phase and the conditions that
 // kubelet reports for them.
 var phases = map[string]struct {
@@ -184,6 +190,25 @@ var phases = map[string]struct {
 		pod: podOf(nil, main), containers: []corev1.ContainerStatus{Ended(main, 0, 1, 0, startedAt, endedAt)},
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
 	},
+	"all have ended, and the pod is not over": {
+		pod:   policy(corev1.RestartPolicyNever, podOf([]*corev1.Container{setup}, main)),
+		inits: []corev1.ContainerStatus{Ended(setup, 0, 0, 0, startedAt, endedAt)}, containers: []corev1.ContainerStatus{Ended(main, 0, 0, 0, startedAt, endedAt)},
+		phase: corev1.PodRunning, initialized: [3]string{"True", "PodCompleted"}, ready: [3]string{"False", "PodCompleted"},
+	},
+	"one has failed, one has not ended": {
+		pod: policy(corev1.RestartPolicyNever, podOf(nil, main, setup)), containers: []corev1.ContainerStatus{Ended(main, 0, 1, 0, startedAt, endedAt), Running(setup, 0, startedAt)},
+		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
+	},
+	"all have ended, and the sidecar runs": {
+		pod:   policy(corev1.RestartPolicyNever, podOf([]*corev1.Container{proxy}, main)),
+		inits: []corev1.ContainerStatus{Running(proxy, 0, startedAt)}, containers: []corev1.ContainerStatus{Ended(main, 0, 0, 0, startedAt, endedAt)},
+		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
+	},
+	"an init container failed for good, and the pod is not over": {
+		pod:   policy(corev1.RestartPolicyNever, podOf([]*corev1.Container{setup, setup}, main)),
+		inits: []corev1.ContainerStatus{Ended(setup, 0, 1, 0, startedAt, endedAt), Waiting(setup, 0, "PodInitializing")}, containers: []corev1.ContainerStatus{Waiting(main, 0, "PodInitializing")},
+		phase: corev1.PodRunning, initialized: [3]string{"False", "ContainersNotInitialized", "containers with incomplete status: [setup setup]"}, ready: [3]string{"False", "PodFailed"},
+	},
 	"there are no containers": {
 		pod: podOf(nil), phase: corev1.PodPending, initialized: [3]string{"True"}, ready: [3]string{"False"},
 	},
@@ -224,8 +249,15 @@ func TestPodStatus(t *testing.T) {
 		condition := func(kind corev1.PodConditionType, of [3]string) corev1.PodCondition {
 			return corev1.PodCondition{Type: kind, Status: corev1.ConditionStatus(of[0]), Reason: of[1], Message: of[2], LastTransitionTime: now}
 		}
+		sandbox := [3]string{"True"}
+		if c.over {
+			sandbox = [3]string{"False", "PodSandboxNotReady", "the pod has ended"}
+		}
 		// The conditions are sorted by type.
-		want := []corev1.PodCondition{condition(corev1.ContainersReady, c.ready), condition(corev1.PodInitialized, c.initialized), condition(corev1.PodReady, c.ready)}
+		want := []corev1.PodCondition{
+			condition(corev1.ContainersReady, c.ready), condition(corev1.PodInitialized, c.initialized),
+			condition(corev1.PodReadyToStartContainers, sandbox), condition(corev1.PodScheduled, [3]string{"True"}), condition(corev1.PodReady, c.ready),
+		}
 		if diff := cmp.Diff(want, status.Conditions); diff != "" {
 			t.Errorf("%s: conditions: want -, got +\n%s", name, diff)
 		}
@@ -253,9 +285,35 @@ func TestTransitionTime(t *testing.T) {
 		"nothing happens to it":  {[]corev1.ContainerStatus{Waiting(main, 0, "ContainerCreating")}, false, startedAt},
 		"it waits for a restart": {[]corev1.ContainerStatus{crashing(main)}, false, startedAt},
 	} {
-		want := map[corev1.PodConditionType]metav1.Time{corev1.PodInitialized: startedAt, corev1.ContainersReady: c.ready, corev1.PodReady: c.ready}
+		want := map[corev1.PodConditionType]metav1.Time{
+			corev1.PodInitialized: startedAt, corev1.PodScheduled: startedAt, corev1.ContainersReady: c.ready, corev1.PodReady: c.ready,
+			corev1.PodReadyToStartContainers: map[bool]metav1.Time{false: startedAt, true: now}[c.over],
+		}
 		if diff := cmp.Diff(want, times(c.containers, c.over)); diff != "" {
 			t.Errorf("%s: want -, got +\n%s", name, diff)
+		}
+	}
+}
+
+// TestFail has a pod whose time is over: while its container runs, and when that has ended well.
+func TestFail(t *testing.T) {
+	pod := podOf(nil, main)
+	for over, container := range map[bool]corev1.ContainerStatus{false: Running(main, 0, startedAt), true: Ended(main, 0, 0, 0, startedAt, endedAt)} {
+		status := Of(pod, startedAt, nil, []corev1.ContainerStatus{container}, over, now)
+		phase := status.Phase
+		Fail(pod, &status, "TooLate", "it took too long", over, now)
+		want := corev1.PodStatus{Phase: phase}
+		if over {
+			want = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TooLate", Message: "it took too long"}
+		}
+		if status.Phase != want.Phase || status.Reason != want.Reason || status.Message != want.Message {
+			t.Errorf("over %v: %s %s %s, want %s %s %s", over, status.Phase, status.Reason, status.Message, want.Phase, want.Reason, want.Message)
+		}
+		for _, c := range status.Conditions {
+			ready := c.Type == corev1.PodReady || c.Type == corev1.ContainersReady
+			if failed := c.Status == corev1.ConditionFalse && c.Reason == "PodFailed"; ready != failed || c.Reason == "PodCompleted" {
+				t.Errorf("over %v: condition %v", over, c)
+			}
 		}
 	}
 }
