@@ -408,7 +408,7 @@ func TestActiveDeadline(t *testing.T) {
 
 // TestActiveDeadlineWithGrace: a pod whose time is over is told to end, and has its grace period for that.
 func TestActiveDeadlineWithGrace(t *testing.T) {
-	f := newFixture(t, nil)
+	f, recorder := withEvents(t)
 	pod := shell(`trap 'echo told to end; sleep 0.5; echo done; exit 4' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyAlways)
 	pod.Spec.ActiveDeadlineSeconds, pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600), ptr.To[int64](3600)
 	f.run(t, pod)
@@ -417,10 +417,15 @@ func TestActiveDeadlineWithGrace(t *testing.T) {
 	if err := f.UpdatePod(t.Context(), pod.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+	f.await(t, "a pod that fails, and runs", func(s *corev1.PodStatus) bool {
+		ready := conditionOf(s, corev1.PodReady)
+		return s.Phase == corev1.PodRunning && s.ContainerStatuses[0].State.Running != nil && ready.Status == corev1.ConditionFalse && ready.Reason == "PodFailed"
+	})
 	status := f.await(t, "the end", isPhase(corev1.PodFailed))
 	if ended := status.ContainerStatuses[0].State.Terminated; status.Reason != "DeadlineExceeded" || ended == nil || ended.ExitCode != 4 {
 		t.Errorf("status %v", status)
 	}
+	awaitEvent(t, recorder, "Normal DeadlineExceeded Pod was active on the node longer than the specified deadline")
 	f.awaitLog(t, "stdout F done")
 	f.expectNoProcess(t)
 }

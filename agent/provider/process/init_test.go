@@ -177,7 +177,7 @@ func TestEmptyDir(t *testing.T) {
 			}
 			return s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
 		})
-		f.awaitLog(t, "stdout F 1234 2777\n")
+		f.awaitLog(t, map[bool]string{false: "stdout F 1234 2777\n", true: "stdout F 1234 3777\n"}[name == "memory"])
 		f.awaitLog(t, "stdout F made 1234\n")
 	}
 }

@@ -127,7 +127,7 @@ func TestStartup(t *testing.T) {
 	if is := status.ContainerStatuses[0]; is.Ready || is.Started == nil || *is.Started {
 		t.Errorf("container %v", is)
 	}
-	awaitEvent(t, recorder, "Warning Unhealthy Startup probe failed: command timed out: ")
+	awaitEvent(t, recorder, "Warning Unhealthy Startup probe failed: command timed out: \"/bin/sh -c sleep 600\" timed out after 1s")
 	awaitEvent(t, recorder, "Normal Killing Container main failed startup probe")
 	if ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated; ended.ExitCode != 137 {
 		t.Errorf("ended with %v", ended)

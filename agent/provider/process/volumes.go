@@ -15,8 +15,12 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// defaultMode is the mode of an emptyDir's folder, as in kubelet.
-const defaultMode = 0o777
+// The modes of an emptyDir's folder as kubelet has them: on the disk, and in memory, which is a tmpfs
+// with its own.
+const (
+	defaultMode       = 0o777
+	defaultMemoryMode = 0o1777
+)
 
 // volumesOf returns the volumes of a pod.
 func volumesOf(pod *corev1.Pod) []supervisor.Volume {
@@ -28,7 +32,13 @@ func volumesOf(pod *corev1.Pod) []supervisor.Volume {
 			continue
 		}
 		dir := ptr.Deref(volume.EmptyDir, corev1.EmptyDirVolumeSource{})
-		made := supervisor.Volume{Name: volume.Name, Memory: dir.Medium == corev1.StorageMediumMemory, Mode: uint32(ptr.Deref(dir.Mode, defaultMode)) & 0o777}
+		made := supervisor.Volume{Name: volume.Name, Memory: dir.Medium == corev1.StorageMediumMemory, Mode: defaultMode}
+		switch {
+		case dir.Mode != nil:
+			made.Mode = uint32(*dir.Mode) & 0o777
+		case made.Memory:
+			made.Mode = defaultMemoryMode
+		}
 		if dir.SizeLimit != nil && made.Memory {
 			made.Size = dir.SizeLimit.Value()
 		}

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -96,7 +97,7 @@ func (p *probing) checkExec(ctx context.Context, action *corev1.ExecAction, time
 	}
 	ran, err := p.container.run(ctx, args)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return result{output: fmt.Sprintf("command timed out: %q timed out after %s", args, timeout)}, nil
+		return result{output: fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(args, " "), timeout)}, nil
 	}
 	if err != nil {
 		return result{}, err
@@ -193,6 +194,23 @@ func checkTCP(ctx context.Context, address string) result {
 	return result{healthy: true}
 }
 
+// awaitConnection returns when a server answers, or the error of ctx. As with kubelet, a connection
+// that is refused is tried again until then.
+func awaitConnection(ctx context.Context, conn *grpc.ClientConn) error {
+	for {
+		state := conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.Idle:
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return ctx.Err()
+		}
+	}
+}
+
 func checkGRPC(ctx context.Context, action *corev1.GRPCAction, timeout time.Duration) result {
 	address := net.JoinHostPort(podAddress, strconv.Itoa(int(action.Port)))
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("kube-probe/1.37"))
@@ -200,6 +218,9 @@ func checkGRPC(ctx context.Context, action *corev1.GRPCAction, timeout time.Dura
 		return result{output: err.Error()}
 	}
 	defer func() { _ = conn.Close() }()
+	if err := awaitConnection(ctx, conn); err != nil {
+		return result{output: fmt.Sprintf("timeout: failed to connect service %q within %s: %s", address, timeout, err)}
+	}
 	service := ptr.Deref(action.Service, "")
 	response, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
 	switch {

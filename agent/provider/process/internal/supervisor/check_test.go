@@ -168,11 +168,11 @@ func TestGRPCWithoutAnswer(t *testing.T) {
 	}
 	for port, want := range map[int32]string{
 		otherPort:  "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ",
-		silentPort: "timeout: health rpc did not complete within 1s",
-		gonePort:   "error: health rpc probe failed: ",
+		silentPort: fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 1s: context deadline exceeded`, silentPort),
+		gonePort:   fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 1s: context deadline exceeded`, gonePort),
 	} {
 		seconds := int32(long)
-		if port == silentPort {
+		if port != otherPort {
 			seconds = 1
 		}
 		got, err := probeOf(t, int(port), corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port}}, seconds)
