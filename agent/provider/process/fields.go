@@ -46,6 +46,7 @@ func refusedUnless[T comparable](why string, accepted ...T) rule {
 // Reasons of several rules.
 const (
 	forScheduler = "the scheduler reads it, not the node"
+	notAgain     = "the scheduler decided; kubelet looks at it again, and this node does not"
 	forImages    = "images are not run"
 	noModules    = "processes run without a security module"
 	noVolumes    = "processes have volumes of the kind emptyDir only"
@@ -62,7 +63,7 @@ const (
 var fieldRules = func() map[string]rule {
 	rules := map[string]rule{
 		"activeDeadlineSeconds":         honoured,
-		"affinity":                      harmless(forScheduler),
+		"affinity":                      harmless(notAgain),
 		"automountServiceAccountToken":  harmless("no process gets a token"),
 		"containers":                    inside,
 		"dnsConfig":                     refused("processes resolve names as the machine does"),
@@ -80,7 +81,7 @@ var fieldRules = func() map[string]rule {
 		"imagePullSecrets":              harmless(forImages),
 		"initContainers":                inside,
 		"nodeName":                      harmless(forScheduler),
-		"nodeSelector":                  harmless(forScheduler),
+		"nodeSelector":                  harmless(notAgain),
 		"os":                            inside,
 		"os.name":                       refusedUnless(noWindows, corev1.Linux),
 		"overhead":                      harmless(forScheduler),
