@@ -121,9 +121,9 @@ func podOf(inits []*corev1.Container, containers ...*corev1.Container) *corev1.P
 	return pod
 }
 
-// policy has a pod that was seen to run have a restart policy.
-func policy(policy corev1.RestartPolicy, pod *corev1.Pod) *corev1.Pod {
-	pod.Spec.RestartPolicy, pod.Status.Phase = policy, corev1.PodRunning
+// never gives a pod that was seen to run the restart policy Never.
+func never(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.RestartPolicy, pod.Status.Phase = corev1.RestartPolicyNever, corev1.PodRunning
 	return pod
 }
 
@@ -191,21 +191,21 @@ var phases = map[string]struct {
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
 	},
 	"all have ended, and the pod is not over": {
-		pod:   policy(corev1.RestartPolicyNever, podOf([]*corev1.Container{setup}, main)),
+		pod:   never(podOf([]*corev1.Container{setup}, main)),
 		inits: []corev1.ContainerStatus{Ended(setup, 0, 0, 0, startedAt, endedAt)}, containers: []corev1.ContainerStatus{Ended(main, 0, 0, 0, startedAt, endedAt)},
 		phase: corev1.PodRunning, initialized: [3]string{"True", "PodCompleted"}, ready: [3]string{"False", "PodCompleted"},
 	},
 	"one has failed, one has not ended": {
-		pod: policy(corev1.RestartPolicyNever, podOf(nil, main, setup)), containers: []corev1.ContainerStatus{Ended(main, 0, 1, 0, startedAt, endedAt), Running(setup, 0, startedAt)},
+		pod: never(podOf(nil, main, setup)), containers: []corev1.ContainerStatus{Ended(main, 0, 1, 0, startedAt, endedAt), Running(setup, 0, startedAt)},
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
 	},
 	"all have ended, and the sidecar runs": {
-		pod:   policy(corev1.RestartPolicyNever, podOf([]*corev1.Container{proxy}, main)),
+		pod:   never(podOf([]*corev1.Container{proxy}, main)),
 		inits: []corev1.ContainerStatus{Running(proxy, 0, startedAt)}, containers: []corev1.ContainerStatus{Ended(main, 0, 0, 0, startedAt, endedAt)},
 		phase: corev1.PodRunning, initialized: [3]string{"True"}, ready: [3]string{"False", "ContainersNotReady", "containers with unready status: [main]"},
 	},
 	"an init container failed for good, and the pod is not over": {
-		pod:   policy(corev1.RestartPolicyNever, podOf([]*corev1.Container{setup, setup}, main)),
+		pod:   never(podOf([]*corev1.Container{setup, setup}, main)),
 		inits: []corev1.ContainerStatus{Ended(setup, 0, 1, 0, startedAt, endedAt), Waiting(setup, 0, "PodInitializing")}, containers: []corev1.ContainerStatus{Waiting(main, 0, "PodInitializing")},
 		phase: corev1.PodRunning, initialized: [3]string{"False", "ContainersNotInitialized", "containers with incomplete status: [setup setup]"}, ready: [3]string{"False", "PodFailed"},
 	},
