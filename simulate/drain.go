@@ -18,12 +18,12 @@ import (
 
 // Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. DaemonSet pods,
 // mirror pods and ended pods are removed with the node. So are pods that are being deleted, except those of a
-// StatefulSet: others have been made in their place already. The others are placed as kube-scheduler would: by
-// priority, then node by node, oldest first. Claims that were generated for a pod are allocated again, and so
-// are claims that no other pod uses. A claim that other pods use restricts the pod to where it can be used. What
-// the pods of a group must have in common is not looked at: place those with Gang before. The result counts the
-// pods. The error names a node that does not exist or an invalid pod, or is the context's.
-// Then nothing changes.
+// StatefulSet that still run: others have been made in their place already. The others are placed as
+// kube-scheduler would: by priority, then node by node, oldest first. Claims that were generated for a pod are
+// allocated again, and so are claims that no other pod uses. A claim that other pods use restricts the pod to
+// where it can be used. What the pods of a group must have in common is not looked at: place those with Gang
+// before. The result counts the pods. The error names a node that does not exist or an invalid pod, or is the
+// context's. Then nothing changes.
 func (m *Sim) Drain(ctx context.Context, on Nodes, p NodePolicy, nodes ...string) (Result, error) {
 	return m.allOrNothing(func() (Result, error) {
 		entries, err := m.remove(nodes)
