@@ -62,12 +62,15 @@ view-page: ## bundle the page of dray view, from TypeScript to what the binary h
 	$(ESBUILD) --bundle --format=esm --loader:.yaml=text $(VIEW)/src/main.ts --outfile=$(VIEWDIST)/app.js
 	$(ESBUILD) $(VIEW)/src/app.css --outfile=$(VIEWDIST)/app.css
 
+PACKAGE := $(VIEW)
+NPM := bin/npm
+
 .PHONY: npm
-npm: ## install what checks the page, at the versions that its package-lock.json pins, into bin/npm
+npm: ## install what checks the page, at the versions that its package-lock.json pins, into bin/npm; PACKAGE=, NPM= another one, elsewhere
 	@command -v npm >/dev/null || { echo 'npm is missing: on Debian, apt-get install npm'; exit 1; }
-	@mkdir -p bin/npm
-	cp $(VIEW)/package.json $(VIEW)/package-lock.json $(VIEW)/.npmrc bin/npm/
-	cd bin/npm && npm ci --no-audit --no-fund --silent
+	@mkdir -p $(NPM)
+	cp $(PACKAGE)/package.json $(PACKAGE)/package-lock.json $(PACKAGE)/.npmrc $(NPM)/
+	cd $(NPM) && npm ci --no-audit --no-fund --silent
 
 .PHONY: test-view
 test-view: build npm ## check the page's types and that its bundle is what the sources give, and test it in Chromium; DRAY_SCREENSHOTS=
@@ -278,12 +281,13 @@ linters: ## lint for the modules other than the root's
 	@for module in view agent kubelet schedplugin; do $(MAKE) lint-$$module; done
 
 # Targets with a + between them run at the same time. What runs on a control plane waits most of its time, and leaves room for linters.
-STAGES := test lint lint-prose race readme consumer test-docs+test-release test-conformance test-karpenter test-kueue differential test-cli test-view \
+STAGES := test lint lint-prose race readme consumer test-docs test-release test-conformance test-karpenter test-kueue differential test-cli test-view \
 	units-agent units-schedplugin e2e-agent+e2e-schedplugin+conformance-kubelet+linters
 
 # All is built with the Go that releases are built with. Karpenter needs it anyway, and has what others have compiled.
 .PHONY: ci
 ci: export GOTOOLCHAIN := $(MENDEDGO)
+ci: export GOGC := 400
 ci: ## what a change must pass, stage by stage
 	@for stage in $(STAGES); do \
 		echo "==> make $${stage//+/ }"; \
@@ -294,7 +298,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields soak-memory race-simulate soak-agent 'soak-ledger STEPS=1500000' test-kubelet \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields soak-memory race-simulate test-site soak-agent 'soak-ledger STEPS=1500000' test-kubelet \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200' 'vuln GOTOOLCHAIN=$(MENDEDGO)'
 
 .PHONY: nightly
@@ -511,12 +515,16 @@ docs: docs-tools ## render docs as a site, into bin/docs
 drawings: docs-tools ## draw docs/drawings/*.svg from the texts beside them; OUT=folder
 	@for drawing in $(DRAWINGS); do bin/d2 --omit-version --pad 20 --no-xml-tag $$drawing $(or $(OUT),docs/drawings)/$$(basename $$drawing .d2).svg 2>&1 | grep -v '^success' || true; done
 
-.PHONY: test-docs
-test-docs: ## check the links of docs, its drawings, and the programs on its pages
-	$(MAKE) docs
+.PHONY: test-site
+test-site: docs ## check that docs are rendered as a site, and that its drawings are what their texts give
 	@rm -rf bin/drawings && mkdir -p bin/drawings
 	$(MAKE) drawings OUT=bin/drawings
 	@for drawing in $(DRAWINGS:.d2=.svg); do cmp $$drawing bin/drawings/$$(basename $$drawing) || { echo "$$drawing: make drawings writes it anew"; exit 1; }; done
+
+.PHONY: test-docs
+test-docs: ## check the links of README and docs, with their headings, and the programs on these pages
+	@$(MAKE) npm PACKAGE=tools/docs/links NPM=bin/links
+	bin/links/node_modules/.bin/remark --quiet --frail --no-stdout --use $(CURDIR)/bin/links/node_modules/remark-validate-links/index.js=repository:false $$(git ls-files '*.md' | grep -v /testdata/)
 	$(GOTEST) -count=1 -run '^TestPrograms$$' ./internal/dev/houserules
 
 VERSION ?=
