@@ -76,18 +76,21 @@ func TestScan(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for arguments, want := range map[string]string{
-		"scan":                                       "at least one of the flags in the group [simulate sysfs] is required",
-		"scan --sysfs --node-name n":                 "[sysfs driver]",
-		"scan --simulate x --sysfs --driver d":       "none of the others can be",
-		"scan --simulate none --node-name n":         "--simulate: open none: no such file",
-		"scan --simulate x":                          "the name of the node is required",
-		"scan --simulate x --node-name Node_1":       `--node-name: "Node_1": a lowercase RFC 1123`,
-		"scan --simulate x --node-name n -o json":    `--output: "json": must be "table" or "yaml"`,
-		"scan --sysfs=none --driver d --node-name n": "scan: ",
-		"simulate --qps 0":                           "--qps: 0: must be more than 0",
-		"simulate --script none":                     "--script: ",
-		"simulate --kubeconfig none":                 "--kubeconfig: ",
+		"scan":                                                  "at least one of the flags in the group [simulate sysfs] is required",
+		"scan --sysfs --node-name n":                            "[sysfs driver]",
+		"scan --simulate x --sysfs --driver d":                  "none of the others can be",
+		"scan --simulate none --node-name n":                    "--simulate: open none: no such file",
+		"scan --simulate x":                                     "the name of the node is required",
+		"scan --simulate x --node-name Node_1":                  `--node-name: "Node_1": a lowercase RFC 1123`,
+		"scan --simulate x --node-name n -o json":               `--output: "json": must be "table" or "yaml"`,
+		"scan --sysfs=none --driver d --node-name n":            "scan: ",
+		"simulate --qps 0":                                      "--qps: 0: must be more than 0",
+		"simulate --script none":                                "--script: ",
+		"simulate --kubeconfig none":                            "--kubeconfig: ",
+		"simulate":                                              "--kubeconfig is missing, and this is no pod: ",
+		"run --simulate ../../examples/node.yaml --node-name n": "--kubeconfig is missing, and this is no pod: ",
 		"run --simulate ../../examples/node.yaml --node-name n --kubeconfig none":                 "--kubeconfig: ",
 		"run --simulate ../../examples/node.yaml --node-name n --dra=false --device-plugin=false": "nothing to serve",
 		"run --simulate ../../examples/node.yaml --node-name n --run-pods":                        "needs --dra and --device-plugin=false",

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 
 	"github.com/dray-project/dray/agent/inventory"
@@ -38,6 +40,22 @@ func newCommand() *cobra.Command {
 	command.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	command.AddCommand(newRunCommand(), newScanCommand(), newSimulateCommand(), manual.NewCommand())
 	return command
+}
+
+// access says how to reach the API server: as a kubeconfig says, or as a pod does if there is none.
+func access(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig is missing, and this is no pod: %w", err)
+		}
+		return config, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return config, nil
 }
 
 // sourceFlags select the source of devices.

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/nodedriver"
@@ -105,9 +104,9 @@ func (f *runFlags) run(ctx context.Context) error {
 	if f.pods && (f.plugin || !f.dra) {
 		return errors.New("--run-pods: pods get devices through Dynamic Resource Allocation only: needs --dra and --device-plugin=false")
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := access(f.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
+		return err
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	client, err := kubernetes.NewForConfig(config)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/provider/simulated"
@@ -121,9 +120,9 @@ func (f *simulateFlags) run(ctx context.Context, out io.Writer, changed func(fla
 			return fmt.Errorf("--script: %w", err)
 		}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := access(f.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
+		return err
 	}
 	var requests atomic.Int64
 	config.QPS, config.Burst = f.qps, max(1, int(f.qps))
