@@ -456,7 +456,7 @@ kubelet-programs: ## build bin/kubelet, and containerd with its shim and its cli
 		$(foreach name,containerd containerd-shim-runc-v2 ctr,$(subst @,/cmd/$(name)@,$(CONTAINERD)))
 
 .PHONY: test-kubelet
-test-kubelet: agent controlplane kubelet-programs ## run dray-agent and pods on a node with kubelet and containerd themselves, as root; RUN=regexp
+test-kubelet: agent controlplane install-manifests kubelet-programs ## run dray-agent and pods on a node with kubelet and containerd themselves, as root; RUN=regexp
 	@for package in $(NODEPACKAGES); do [ -e "$${package#*:}" ] || lacking="$${lacking:-} $${package%%:*}"; done; \
 	[ -z "$${lacking:-}" ] || { apt-get update -q && apt-get install -qy --no-install-recommends $$lacking; } || { echo "on Debian, apt-get install$$lacking"; exit 1; }
 	cd internal/dev/kubelet && $(GOTEST) -count=1 -timeout 1h -run '$(or $(RUN),.)' ./realnode

@@ -71,7 +71,7 @@ func (a *authority) sign(name string, organizations []string, key *ecdsa.Private
 	template := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name, Organization: organizations},
-		DNSNames:     []string{"localhost"},
+		DNSNames:     []string{"localhost", "kubernetes.default.svc"}, // pods use the second
 		IPAddresses:  []net.IP{net.ParseIP(loopback)},
 		NotBefore:    a.certificate.NotBefore,
 		NotAfter:     time.Now().Add(validity),

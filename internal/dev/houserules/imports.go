@@ -134,7 +134,7 @@ var rooms = []room{
 	{folder: "internal/dev/publicapi", imports: []string{"internal/dev/typed"}},
 	{folder: "internal/dev/kubeletscript"},
 	{folder: "internal/dev/view", imports: []string{"internal/dev/controlplane"}},
-	{folder: "internal/dev/kubelet", imports: []string{"internal/dev/controlplane", "internal/dev/kubeletscript"}},
+	{folder: "internal/dev/kubelet", imports: []string{"internal/dev/controlplane", "internal/dev/install", "internal/dev/kubeletscript"}},
 	{folder: "internal/dev/controlplane"},
 	{folder: "internal/dev/fakeapi"},
 	{folder: "internal/dev/faults"},

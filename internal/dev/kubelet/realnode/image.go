@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ import (
 	"strings"
 )
 
-// Images that a node has. There are no others, and nothing is pulled.
+// Images that a node has from the start. Nothing is pulled.
 const (
 	Image = "busybox:1" // the machine's busybox, with its applets in /bin
 	pause = "dray.test/pause:1"
@@ -26,19 +27,42 @@ const (
 
 // importImages makes the images, and gives them to containerd.
 func (n *Node) importImages(ctx context.Context) error {
+	layer, err := busyboxLayer(ctx)
+	if err != nil {
+		return fmt.Errorf("make images of busybox: %w", err)
+	}
 	for name, command := range map[string][]string{Image: {"sh"}, pause: {"sleep", "inf"}} {
-		path := n.file("image.tar")
-		if err := writeWith(path, func(out io.Writer) error { return writeImage(ctx, out, name, command) }); err != nil {
-			return fmt.Errorf("make image %s: %w", name, err)
-		}
-		if err := n.ctr(ctx, "--namespace", "k8s.io", "images", "import", path); err != nil {
-			return fmt.Errorf("import image %s: %w", name, err)
-		}
-		if err := os.Remove(path); err != nil {
+		if err := n.importImage(ctx, name, layer, map[string]any{"Env": []string{"PATH=/bin"}, "Cmd": command}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ImportProgram gives containerd an image that has one program, and runs it as root.
+func (n *Node) ImportProgram(ctx context.Context, name, program string) error {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return fmt.Errorf("make image %s: %w", name, err)
+	}
+	var out bytes.Buffer
+	layer, path := tar.NewWriter(&out), "usr/local/bin/"+filepath.Base(program)
+	if err := errors.Join(addFile(layer, path, 0o755, content), layer.Close()); err != nil {
+		return fmt.Errorf("make image %s: %w", name, err)
+	}
+	return n.importImage(ctx, name, out.Bytes(), map[string]any{"User": "0:0", "Entrypoint": []string{"/" + path}})
+}
+
+// importImage gives containerd an image of one layer.
+func (n *Node) importImage(ctx context.Context, name string, layer []byte, config map[string]any) error {
+	path := n.file("image.tar")
+	if err := writeWith(path, func(out io.Writer) error { return writeImage(out, name, layer, config) }); err != nil {
+		return fmt.Errorf("make image %s: %w", name, err)
+	}
+	if err := n.ctr(ctx, "--namespace", "k8s.io", "images", "import", path); err != nil {
+		return fmt.Errorf("import image %s: %w", name, err)
+	}
+	return os.Remove(path)
 }
 
 // ctr runs containerd's client on the node.
@@ -59,14 +83,9 @@ func (n *Node) Run(ctx context.Context, command ...string) (string, error) {
 }
 
 // writeImage writes an archive as docker save does.
-func writeImage(ctx context.Context, out io.Writer, name string, command []string) error {
-	layer, err := busyboxLayer(ctx)
-	if err != nil {
-		return err
-	}
+func writeImage(out io.Writer, name string, layer []byte, process map[string]any) error {
 	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux", "created": "1970-01-01T00:00:00Z",
-		"config": map[string]any{"Env": []string{"PATH=/bin"}, "Cmd": command},
+		"architecture": runtime.GOARCH, "os": "linux", "created": "1970-01-01T00:00:00Z", "config": process,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
 	})
 	if err != nil {
