@@ -111,7 +111,6 @@ func run(tests func()) (failure error) {
 	if err := startAgent(); err != nil {
 		return err
 	}
-	time.Sleep(3 * time.Second) // until kubelet knows the drivers
 	tests()
 	return agent.Stop()
 }

@@ -139,6 +139,27 @@ func TestDriverAfterPod(t *testing.T) {
 	s.mustLeaveNothing()
 }
 
+// TestNewDriver has a pod be created as soon as the devices of a new driver are published. Kubelet knows the driver then: it
+// would try again after more than a minute only.
+func TestNewDriver(t *testing.T) {
+	s := newSpace(t)
+	for i := range 3 {
+		must(t, agent.Stop())
+		must(t, client.ResourceV1().ResourceSlices().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+		must(t, startAgent())
+		awaitFree(t, gpus)
+		name := fmt.Sprintf("early-%d", i)
+		s.create(fmt.Sprintf(withClaim, name))
+		began := time.Now()
+		s.await(name, corev1.PodRunning)
+		if took := time.Since(began); took > 45*time.Second {
+			t.Errorf("%s runs %v after it was created", name, took)
+		}
+		s.delete(name)
+		s.mustLeaveNothing()
+	}
+}
+
 // TestDriverAway has a pod be deleted while its driver is away.
 func TestDriverAway(t *testing.T) {
 	s := newSpace(t)
