@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -111,21 +110,18 @@ func (s *space) pod(name string) *corev1.Pod {
 }
 
 // await waits until a pod is in a phase, and fails if it ends in another one.
-func (s *space) await(name string, phase corev1.PodPhase) *corev1.Pod {
+func (s *space) await(name string, phase corev1.PodPhase) {
 	s.Helper()
-	var pod *corev1.Pod
 	until(s.T, fmt.Sprintf("pod %s is %s", name, phase), func() bool {
-		found, err := client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
+		pod, err := client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
-		pod = found
 		if have := pod.Status.Phase; have != phase && (have == corev1.PodSucceeded || have == corev1.PodFailed) {
 			s.Fatalf("pod %s is %s, not %s: %+v", name, have, phase, pod.Status)
 		}
 		return pod.Status.Phase == phase
 	})
-	return pod
 }
 
 // delete deletes a pod, and waits until it is gone.
@@ -158,16 +154,6 @@ func (s *space) mustHave(pod, container string, want ...string) {
 	s.Helper()
 	if got := s.environment(pod, container); !slices.Equal(got, want) {
 		s.Errorf("container %s of %s has %q, want %q", container, pod, got, want)
-	}
-}
-
-// during looks for so long whether something stays true.
-func during(t *testing.T, duration time.Duration, what string, ask func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(duration); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		if !ask() {
-			t.Fatalf("not for %v: %s", duration, what)
-		}
 	}
 }
 
