@@ -4,6 +4,7 @@
 package realnode_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"os"
@@ -62,10 +63,7 @@ func TestInstalled(t *testing.T) {
 	}
 
 	// Without a driver, kubelet does not end a pod with its devices.
-	background := metav1.DeletePropagationBackground
-	if err := client.AppsV1().DaemonSets(daemons.Namespace).Delete(t.Context(), daemons.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-		t.Fatal(err)
-	}
+	s.remove(daemons)
 	until(t, "no slice of the agent is left", func() bool { return s.published() == 0 })
 	if err := client.CoreV1().Pods(s.name).Delete(t.Context(), "pod", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -82,6 +80,7 @@ func TestInstalled(t *testing.T) {
 		list, err := client.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0 && s.published() == 1
 	})
+	s.mustLeaveNothing()
 }
 
 // install applies what Kustomize makes of the agent's folder, and waits until the agent publishes.
@@ -124,8 +123,23 @@ func (s *space) install() *appsv1.DaemonSet {
 	if daemons, err = client.AppsV1().DaemonSets(daemons.Namespace).Create(s.Context(), daemons, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
+	s.Cleanup(func() { s.remove(daemons) })
 	until(s.T, "the agent publishes its device", func() bool { return s.published() == 1 })
 	return daemons
+}
+
+// remove deletes the DaemonSet, and waits until its pods are gone.
+func (s *space) remove(daemons *appsv1.DaemonSet) {
+	s.Helper()
+	ctx, background := context.Background(), metav1.DeletePropagationBackground // the test may be over
+	if err := client.AppsV1().DaemonSets(daemons.Namespace).Delete(ctx, daemons.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		s.Error(err)
+		return
+	}
+	until(s.T, "no agent of the DaemonSet is left", func() bool {
+		list, err := client.CoreV1().Pods(daemons.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(daemons.Spec.Selector)})
+		return err == nil && len(list.Items) == 0
+	})
 }
 
 // adapt gives the agent a sysfs with one network interface, and says where the API server is.
@@ -229,6 +243,16 @@ func (s *space) awaitAgent(daemons *appsv1.DaemonSet, before types.UID) (found t
 		return found != before
 	})
 	return found
+}
+
+// during looks for so long whether something stays true.
+func during(t *testing.T, duration time.Duration, what string, ask func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(duration); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if !ask() {
+			t.Fatalf("not for %v: %s", duration, what)
+		}
+	}
 }
 
 func isReady(pod *corev1.Pod) bool {
