@@ -200,12 +200,12 @@ func (s *space) forward() (port string) {
 				return
 			}
 			go func() {
-				defer client.Close()
+				defer func() { _ = client.Close() }()
 				server, err := net.Dial("tcp", to)
 				if err != nil {
 					return
 				}
-				defer server.Close()
+				defer func() { _ = server.Close() }()
 				go func() { _, _ = io.Copy(server, client); _ = server.(*net.TCPConn).CloseWrite() }()
 				_, _ = io.Copy(client, server)
 			}()
