@@ -192,6 +192,10 @@ func TestNewKubelet(t *testing.T) {
 			}
 		}
 		n.register(t)
+		began := time.Now()
 		fakecluster.Eventually(t, "the device is published again", published)
+		if took := time.Since(began); took > 30*time.Second { // without a check, it is after a minute
+			t.Errorf("the device was published again only after %v", took)
+		}
 	}
 }
