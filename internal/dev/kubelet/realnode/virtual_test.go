@@ -169,15 +169,18 @@ func (s *space) isOver(pod *corev1.Pod) bool {
 		}
 		return false
 	}
-	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
-		switch pod.Annotations["until"] {
-		case "backoff":
+	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	switch pod.Annotations["until"] {
+	case "backoff":
+		return slices.ContainsFunc(containers, func(c corev1.ContainerStatus) bool {
 			return c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-		case "restarted":
-			return c.State.Running != nil && c.RestartCount == 1
-		}
-		return isEnd(pod.Status.Phase)
-	})
+		})
+	case "restarted":
+		return slices.ContainsFunc(containers, func(c corev1.ContainerStatus) bool { return c.State.Running != nil && c.RestartCount == 1 })
+	}
+	// At its deadline, kubelet says Failed a moment before the containers have ended.
+	running := slices.ContainsFunc(containers, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	return isEnd(pod.Status.Phase) && !running
 }
 
 func isEnd(phase corev1.PodPhase) bool {
