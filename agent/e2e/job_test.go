@@ -50,6 +50,22 @@ func (s *site) addJob(ctx context.Context, devices string, completions int32) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
+// addIndexed adds a Job whose pods print their index, which they know by a field of their pod.
+func (s *site) addIndexed(ctx context.Context, completions int32) {
+	GinkgoHelper()
+	_, err := client.BatchV1().Jobs(s.namespace).Create(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName}, Spec: batchv1.JobSpec{
+		CompletionMode: ptr.To(batchv1.IndexedCompletion), Parallelism: &completions, Completions: &completions, BackoffLimit: ptr.To[int32](0),
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, NodeSelector: map[string]string{corev1.LabelHostname: s.node},
+			Tolerations: []corev1.Toleration{{Key: "dray.dev/processes", Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "none", Command: []string{"/bin/sh", "-c", `echo "I am $JOB_COMPLETION_INDEX"`},
+			}},
+		}},
+	}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
 // failures say how pods failed.
 func (s *site) failures(ctx context.Context) string {
 	pods, err := client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Failed"})
@@ -68,6 +84,28 @@ func (s *site) failures(ctx context.Context) string {
 }
 
 var _ = Describe("A Job", Serial, func() {
+	It("that is indexed tells each of its pods which one it is", func(ctx SpecContext) {
+		s := newSite(ctx)
+		const completions = 3
+		s.addIndexed(ctx, completions)
+		Eventually(ctx, func(ctx context.Context) (batchv1.JobStatus, error) {
+			found, err := client.BatchV1().Jobs(s.namespace).Get(ctx, jobName, metav1.GetOptions{})
+			if err != nil {
+				return batchv1.JobStatus{}, err
+			}
+			Expect(found.Status.Failed).To(BeZero(), func() string { return s.failures(ctx) })
+			return found.Status, nil
+		}).WithTimeout(crowdPatience).Should(HaveField("Succeeded", int32(completions)))
+		pods, err := client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods.Items).To(HaveLen(completions))
+		for _, pod := range pods.Items {
+			log, err := client.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(log)).To(Equal(fmt.Sprintf("I am %s\n", pod.Labels[batchv1.JobCompletionIndexAnnotation])))
+		}
+	}, SpecTimeout(5*time.Minute))
+
 	It("of pods with devices completes, however often the agent is killed", func(ctx SpecContext) {
 		s := newSite(ctx)
 		s.addTemplate(ctx)

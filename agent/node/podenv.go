@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/agent/internal/downward"
 	"github.com/dray-project/dray/agent/internal/expansion"
 )
 
@@ -194,7 +195,7 @@ func (e *environment) value(pod *corev1.Pod, c *corev1.Container, variable *core
 	case from.SecretKeyRef != nil:
 		return e.key(pod, kindSecret, from.SecretKeyRef.Name, from.SecretKeyRef.Key, ptr.Deref(from.SecretKeyRef.Optional, false))
 	case from.FieldRef != nil:
-		value, err = fieldOf(pod, from.FieldRef.FieldPath)
+		value, err = downward.Field(pod, from.FieldRef.FieldPath)
 		return value, err == nil, err
 	case from.ResourceFieldRef != nil:
 		value, found = resourceOf(pod, c, from.ResourceFieldRef)
@@ -212,40 +213,6 @@ func (e *environment) key(pod *corev1.Pod, kind, name, key string, optional bool
 		err = e.missing(pod, optional, necessity(optional)+kind+"KeyNotFound", fmt.Errorf("%s %s/%s: there is no key %q", kind, pod.Namespace, name, key))
 	}
 	return value, found, err
-}
-
-// fieldOf returns the value of a field of the pod for the downward API.
-func fieldOf(pod *corev1.Pod, path string) (string, error) {
-	for prefix, of := range map[string]map[string]string{"metadata.labels['": pod.Labels, "metadata.annotations['": pod.Annotations} {
-		if rest, ok := strings.CutPrefix(path, prefix); ok {
-			if key, ok := strings.CutSuffix(rest, "']"); ok {
-				return of[key], nil
-			}
-		}
-	}
-	joined := func(addresses []string, first string) string {
-		if len(addresses) == 0 {
-			return first
-		}
-		return strings.Join(addresses, ",")
-	}
-	var podIPs, hostIPs []string
-	for _, ip := range pod.Status.PodIPs {
-		podIPs = append(podIPs, ip.IP)
-	}
-	for _, ip := range pod.Status.HostIPs {
-		hostIPs = append(hostIPs, ip.IP)
-	}
-	value, ok := map[string]string{
-		"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID),
-		"spec.nodeName": pod.Spec.NodeName, "spec.serviceAccountName": pod.Spec.ServiceAccountName,
-		"status.podIP": pod.Status.PodIP, "status.podIPs": joined(podIPs, pod.Status.PodIP),
-		"status.hostIP": pod.Status.HostIP, "status.hostIPs": joined(hostIPs, pod.Status.HostIP),
-	}[path]
-	if !ok {
-		return "", fmt.Errorf("fieldRef %q: not a field that variables can have", path)
-	}
-	return value, nil
 }
 
 // resourceOf returns a request or limit of a container for the downward API. It is not found if the

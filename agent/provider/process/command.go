@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/dray-project/dray/agent/internal/downward"
 	"github.com/dray-project/dray/agent/node/errdefs"
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
@@ -66,19 +68,18 @@ func valueOf(pod *corev1.Pod, variable corev1.EnvVar, before map[string]string) 
 	if variable.ValueFrom == nil {
 		return expand(variable.Value, before), nil
 	}
-	if field := variable.ValueFrom.FieldRef; field != nil {
-		switch field.FieldPath {
-		case "metadata.name":
-			return pod.Name, nil
-		case "metadata.namespace":
-			return pod.Namespace, nil
-		case "metadata.uid":
-			return string(pod.UID), nil
-		case "spec.nodeName":
-			return pod.Spec.NodeName, nil
-		}
+	field := variable.ValueFrom.FieldRef
+	switch {
+	case field == nil:
+		return "", errdefs.InvalidInputf("env: %s: processes know fields of their pod only", variable.Name)
+	case strings.HasPrefix(field.FieldPath, "status."):
+		return "", errdefs.InvalidInputf("env: %s: fieldRef %q: the status of the pod has no addresses", variable.Name, field.FieldPath)
 	}
-	return "", errdefs.InvalidInputf("env: %s: processes know name, namespace, UID and node of their pod only", variable.Name)
+	value, err := downward.Field(pod, field.FieldPath)
+	if err != nil {
+		return "", errdefs.InvalidInputf("env: %s: %w", variable.Name, err)
+	}
+	return value, nil
 }
 
 // addDevice applies the container edits of a CDI device and of its spec.

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
 // TestCommandIsExpanded: variables see those before them, and commands see all.
@@ -32,6 +34,33 @@ func TestCommandIsExpanded(t *testing.T) {
 	}
 	if want := []string{"FIRST=1", "SECOND=1+$(LATER)", "LATER=2", "POD=$(FIRST)"}; !slices.Equal(got.Env[len(standard("")):], want) {
 		t.Errorf("environment %q, want %q", got.Env, want)
+	}
+}
+
+// TestFieldsOfThePod: variables have labels, annotations and other fields of the pod, but no addresses.
+func TestFieldsOfThePod(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns", UID: "uid", Labels: map[string]string{"app": "l"}, Annotations: map[string]string{"example.com/rank": "3"}},
+		Spec:       corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "default"},
+		Status:     corev1.PodStatus{PodIP: "10.0.0.1"},
+	}
+	for path, want := range map[string]string{
+		"metadata.name": "a", "metadata.namespace": "ns", "metadata.uid": "uid", "metadata.labels['app']": "l", "metadata.labels['none']": "",
+		"metadata.annotations['example.com/rank']": "3", "spec.nodeName": "node-1", "spec.serviceAccountName": "default",
+	} {
+		got, err := valueOf(pod, corev1.EnvVar{Name: "V", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}, nil)
+		if got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+		}
+	}
+	for path, want := range map[string]string{
+		"status.podIP":  `env: V: fieldRef "status.podIP": the status of the pod has no addresses`,
+		"spec.priority": `env: V: fieldRef "spec.priority": not a field that variables can have`,
+	} {
+		_, err := valueOf(pod, corev1.EnvVar{Name: "V", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}, nil)
+		if !errdefs.IsInvalidInput(err) || err.Error() != want {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
 	}
 }
 
