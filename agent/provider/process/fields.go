@@ -218,7 +218,7 @@ var containerRules = map[string]rule{
 	"stdin":                          refusedUnless(noTerminal, false),
 	"stdinOnce":                      refusedUnless(noTerminal, false),
 	"terminationMessagePath":         refusedUnless("no message is read from a file", corev1.TerminationMessagePathDefault),
-	"terminationMessagePolicy":       harmless("no message is read; the log has what the process wrote"),
+	"terminationMessagePolicy":       harmless("no message is read from a file; that of FallbackToLogsOnError is"),
 	"tty":                            refusedUnless(noTerminal, false),
 	"volumeDevices":                  refused(noDevices),
 	"volumeMounts":                   inside,

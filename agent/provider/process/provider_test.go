@@ -160,6 +160,31 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestTerminationMessage: the end of the log is the message of a container that fails, if its policy says so.
+func TestTerminationMessage(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		policy corev1.TerminationMessagePolicy
+		phase  corev1.PodPhase
+		want   string
+	}{
+		{"echo out; sleep 0.1; echo why >&2; exit 7", corev1.TerminationMessageFallbackToLogsOnError, corev1.PodFailed, "out\nwhy\n"},
+		{"echo out; exit 7", corev1.TerminationMessageReadFile, corev1.PodFailed, ""},
+		{"echo out", corev1.TerminationMessageFallbackToLogsOnError, corev1.PodSucceeded, ""},
+	} {
+		f := newFixture(t, nil)
+		pod := shell(c.script, corev1.RestartPolicyNever)
+		pod.Spec.Containers[0].TerminationMessagePolicy = c.policy
+		if err := f.CreatePod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		ended := f.await(t, string(c.phase), isPhase(c.phase)).ContainerStatuses[0].State.Terminated
+		if ended.Message != c.want {
+			t.Errorf("%s with %s: message %q, want %q", c.script, c.policy, ended.Message, c.want)
+		}
+	}
+}
+
 // TestStartErrors: the status and an Event say what does not exist.
 func TestStartErrors(t *testing.T) {
 	for want, change := range map[string]func(*corev1.Container){

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,16 @@ func Ended(container *corev1.Container, restarts int32, exitCode, signal int32, 
 		ExitCode: exitCode, Signal: signal, Reason: reason, StartedAt: began, FinishedAt: ended,
 	}
 	return status
+}
+
+// maxTerminationMessages is how many bytes the messages of a pod's containers that ended may have together.
+const maxTerminationMessages = 12 << 10
+
+// TerminationMessage returns what the status of a container has of its termination message. Each container of a
+// pod has the same share of what kubelet allows.
+func TerminationMessage(pod *corev1.Pod, message string) string {
+	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
+	return strings.ToValidUTF8(message[:min(len(message), maxTerminationMessages/max(1, containers))], "")
 }
 
 func of(container *corev1.Container, restarts int32) corev1.ContainerStatus {

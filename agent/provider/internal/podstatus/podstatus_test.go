@@ -4,6 +4,7 @@
 package podstatus
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -315,5 +316,20 @@ func TestFail(t *testing.T) {
 				t.Errorf("over %v: condition %v", over, c)
 			}
 		}
+	}
+}
+
+// TestTerminationMessage: containers have equal shares of 12 KiB, and no part of a character.
+func TestTerminationMessage(t *testing.T) {
+	long := strings.Repeat("é", 1024)
+	for containers, want := range map[int]string{1: long, 6: long, 7: long[:1754], 0: long} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, containers)}}
+		if got := TerminationMessage(pod, long); got != want {
+			t.Errorf("%d containers: %d bytes, want %d", containers, len(got), len(want))
+		}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: make([]corev1.Container, 8), Containers: make([]corev1.Container, 1)}}
+	if got, want := TerminationMessage(pod, "x"+long), "x"+long[:1364]; got != want {
+		t.Errorf("nine containers: %d bytes, want %d", len(got), len(want))
 	}
 }

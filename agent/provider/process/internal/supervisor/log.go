@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,6 +23,9 @@ const (
 	maxLogFiles = 5        // per start of a container
 	keptStarts  = 2        // the latest start, and the one before for kubectl logs --previous
 	maxLine     = 16 << 10 // longer lines are written in parts
+
+	maxTermination      = 2048 // bytes of the log that are the message of a container that failed
+	maxTerminationLines = 80
 )
 
 // log is the log file of a container in CRI format. Each line has its time, its stream, and whether
@@ -31,6 +36,7 @@ type log struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
+	last []byte // what was written last, at most maxTermination bytes
 }
 
 // openLog opens the log for a start of a container, and removes logs of old starts.
@@ -127,6 +133,11 @@ func (s *stream) flush() {
 func (l *log) add(stream string, tag byte, line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.last = append(l.last, line...)
+	if tag == 'F' {
+		l.last = append(l.last, '\n')
+	}
+	l.last = bytes.Clone(l.last[max(0, len(l.last)-maxTermination):])
 	if l.size >= maxLogSize {
 		if err := l.rotate(); err != nil {
 			fmt.Fprintln(os.Stderr, "rotate", l.path, err)
@@ -135,4 +146,12 @@ func (l *log) add(stream string, tag byte, line []byte) {
 	text := fmt.Appendf(nil, "%s %s %c %s\n", time.Now().Format(time.RFC3339Nano), stream, tag, line)
 	n, _ := l.file.Write(text)
 	l.size += int64(n)
+}
+
+// termination returns the last lines of both streams, for the status of a container.
+func (l *log) termination() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := slices.Collect(bytes.Lines(l.last))
+	return strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-maxTerminationLines):], nil)), "\uFFFD")
 }

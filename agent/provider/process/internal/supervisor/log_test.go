@@ -4,6 +4,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,46 @@ func TestOldLogs(t *testing.T) {
 	}
 	if !slices.Equal(found, want) {
 		t.Errorf("files %q, want %q", found, want)
+	}
+}
+
+// TestTermination: the message of a container that failed is the end of its log, of both streams, as kubelet
+// cuts it.
+func TestTermination(t *testing.T) {
+	const many = 100
+	numbered := func(from int) string {
+		var out strings.Builder
+		for i := from; i < many; i++ {
+			fmt.Fprintf(&out, "%d\n", i)
+		}
+		return out.String()
+	}
+	long := strings.Repeat("é", maxTermination/2)
+	for name, c := range map[string]struct{ wrote, want string }{
+		"nothing":                {},
+		"a line without its end": {"first\nlast", "first\nlast"},
+		"many lines":             {numbered(0), numbered(many - maxTerminationLines)},
+		"many bytes":             {"x" + long + "\n", "\uFFFD" + long[2:] + "\n"},
+		"no text":                {"a\xffb\n", "a\uFFFDb\n"},
+		"a line in parts":        {strings.Repeat("a", maxLine) + "bc", strings.Repeat("a", maxTermination-2) + "bc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := openLog(t.TempDir(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			for i, text := range strings.SplitAfter(c.wrote, "\n") {
+				stream := l.stream([]string{"stdout", "stderr"}[i%2])
+				if _, err := stream.Write([]byte(text)); err != nil {
+					t.Fatal(err)
+				}
+				stream.flush()
+			}
+			if got := l.termination(); got != c.want {
+				t.Errorf("%.300q, want %.300q", got, c.want)
+			}
+		})
 	}
 }
 

@@ -279,6 +279,9 @@ func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started fu
 	if r.oomKills(m) > kills {
 		over.State.Terminated.Reason = "OOMKilled"
 	}
+	if container.Code != 0 && m.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
+		over.State.Terminated.Message = podstatus.TerminationMessage(r.plan.Pod, log.termination())
+	}
 	return over, nil
 }
 
