@@ -27,7 +27,7 @@
 // # Attributes
 //
 // The standard attributes pciBusID, pcieRoot and numaNode come from the topology. In the driver's
-// domain there are vendorID, deviceID, kernelDriver; for networks interface, rdmaDevice, totalVFs,
+// domain there are type, as above, vendorID, deviceID, kernelDriver; for networks interface, rdmaDevice, totalVFs,
 // physicalFunction, virtualFunction; for NVMe model, serial, firmware, and hostUse if there are
 // partitions, devices made of the drive, or a mounted file system that tells so in sysfs: btrfs, erofs,
 // ext4, f2fs, xfs. NVMe drives have the capacity size.

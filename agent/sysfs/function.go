@@ -65,6 +65,7 @@ func (f *function) device() (*inventory.Device, error) {
 		if err := kind.read(f, device); err != nil {
 			return nil, err
 		}
+		setString(device, "type", device.Type)
 		if f.kernelDriver == vfio {
 			return device, f.passThrough(device)
 		}

@@ -101,8 +101,11 @@ func (m *machine) scan() *inventory.Inventory {
 // summary is a device on one line.
 func summary(d inventory.Device) string {
 	parts := []string{d.Device, "type=" + d.Type}
+	if published := d.Attributes["type"].StringValue; published == nil || *published != d.Type {
+		parts = append(parts, "not in its attributes")
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
-		if name == "vendorID" || name == "deviceID" {
+		if name == "type" || name == "vendorID" || name == "deviceID" {
 			continue
 		}
 		switch value := d.Attributes[name]; {
