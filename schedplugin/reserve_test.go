@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -71,6 +72,22 @@ func TestUnreserveTakesBackWhatIsRecorded(t *testing.T) {
 	w.plugin.Unreserve(w.ctx, a.state, a.pod, "a")
 	if got := takenBy(w.pod("p")); got != "" {
 		t.Errorf("after Unreserve the status says %q", got)
+	}
+}
+
+// A pod that is not bound after PreBind is no consumer of its claim. The allocation stays, as with the in-tree plugin.
+func TestUnreserveGivesUpTheClaim(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 1), gpuClaim("wanted", 1)}})
+	a := w.attempt(podWith("p", "wanted"))
+	_, status := a.reserve()
+	expect(t, status, fwk.Success, "")
+	expect(t, w.plugin.PreBind(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	if status := w.claim("wanted").Status; status.Allocation == nil || len(status.ReservedFor) != 1 {
+		t.Fatalf("after PreBind: %+v", status)
+	}
+	w.plugin.Unreserve(w.ctx, a.state, a.pod, "a")
+	if status := w.claim("wanted").Status; status.Allocation == nil || len(status.ReservedFor) > 0 {
+		t.Errorf("after Unreserve: %+v", status)
 	}
 }
 

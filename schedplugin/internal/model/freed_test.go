@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/dray-project/dray/pools"
 )
 
@@ -118,4 +120,47 @@ func TestFreedSinceWithoutEvents(t *testing.T) {
 	if _, err := m.FreedSince(view); err == nil {
 		t.Error("the list failed, and there is no error")
 	}
+}
+
+// telling is an informer whose events a test makes.
+type telling struct {
+	informer
+	handler *cache.ResourceEventHandler
+}
+
+func (i telling) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	*i.handler = handler
+	return nil, nil
+}
+
+// Each kind of event has the model look at its claim again.
+func TestEventsOfClaims(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	var events cache.ResourceEventHandler
+	if err := m.FollowEvents(telling{informer{cluster: c}, &events}); err != nil {
+		t.Fatal(err)
+	}
+	check := func(event string) {
+		t.Helper()
+		if got, want := inUse(t, m), c.expected(); !slices.Equal(got, want) {
+			t.Errorf("after %s, %v are in use, want %v", event, got, want)
+		}
+	}
+	check("the start")
+	events.OnAdd(c.put("a", "a", ""), false)
+	check("an addition")
+	before := c.claims["a"]
+	events.OnUpdate(before, c.put("a", "a", "1"))
+	check("an update")
+	last := c.claims["a"]
+	delete(c.claims, "a")
+	events.OnDelete(last)
+	check("a deletion")
+	events.OnAdd(c.put("b", "b", "2"), false)
+	check("the addition of one that has a device")
+	last = c.claims["b"]
+	delete(c.claims, "b")
+	events.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/b", Obj: last})
+	check("a deletion that was missed")
 }
