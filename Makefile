@@ -386,7 +386,9 @@ consumer: ## build a module that imports the library, and look at what it inheri
 DRIVERS ?=
 VIRTUAL_KUBELET ?=
 INTEL_PLUGINS ?=
-CHECKOUTS := -programs '$(DRIVERS)' -programs 'virtual-kubelet=$(VIRTUAL_KUBELET)' -programs 'intel-device-plugins-for-kubernetes=$(INTEL_PLUGINS)'
+CLUSTER_AUTOSCALER ?=
+CHECKOUTS := -programs '$(DRIVERS)' -programs 'virtual-kubelet=$(VIRTUAL_KUBELET)' -programs 'intel-device-plugins-for-kubernetes=$(INTEL_PLUGINS)' \
+	-programs 'cluster-autoscaler=$(CLUSTER_AUTOSCALER)'
 CONFORMANCE := PATH=$(CURDIR)/bin:$$PATH $(GO) run ./internal/dev/conformance/cmd
 # Parts that are not run keep their rows.
 RECORDED := $(CONFORMANCE) $(CHECKOUTS) -page docs/conformance.md
@@ -394,7 +396,7 @@ RECORDED := $(CONFORMANCE) $(CHECKOUTS) -page docs/conformance.md
 PARTS ?=
 
 .PHONY: conformance
-conformance: agent controlplane kubelet-parts ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS=, VIRTUAL_KUBELET=, INTEL_PLUGINS= checkouts, PARTS= some
+conformance: agent controlplane kubelet-parts ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS=, VIRTUAL_KUBELET=, INTEL_PLUGINS=, CLUSTER_AUTOSCALER= checkouts, PARTS= some
 	$(RECORDED) $(or $(PARTS),-all)
 
 .PHONY: conformance-allocator
@@ -436,6 +438,10 @@ conformance-node: controlplane ## build and test virtual-kubelet with agent/node
 .PHONY: conformance-deviceplugin
 conformance-deviceplugin: ## build and test Intel's device plugins with agent/deviceplugin; INTEL_PLUGINS= their checkout
 	$(RECORDED) deviceplugin
+
+.PHONY: conformance-autoscaler
+conformance-autoscaler: ## build and test cluster-autoscaler with the plugin of schedplugin and the snapshot of schedplugin/autoscaler; CLUSTER_AUTOSCALER= its checkout
+	$(RECORDED) cluster-autoscaler
 
 .PHONY: kubelet-parts
 kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37

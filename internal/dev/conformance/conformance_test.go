@@ -245,3 +245,23 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+// TestCovers: an entry is about one test, or about those that it begins.
+func TestCovers(t *testing.T) {
+	for entry, want := range map[string][]string{
+		"TestA":   {"TestA"},
+		"TestA/":  {"TestA/one", "TestA/two"},
+		"TestA/o": nil,
+		"TestA*":  {"TestA", "TestA/one", "TestA/two", "TestAll"},
+	} {
+		var got []string
+		for _, test := range []string{"TestA", "TestA/one", "TestA/two", "TestAll", "TestB"} {
+			if (Known{Test: entry}).covers(test) {
+				got = append(got, test)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s covers %q, want %q", entry, got, want)
+		}
+	}
+}

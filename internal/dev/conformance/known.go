@@ -15,7 +15,7 @@ import (
 
 // Known says why a test of a counterpart may differ.
 type Known struct {
-	// Test is the name of one, or begins those of several and ends in a slash.
+	// Test is the name of one, or begins those of several and ends in a slash or a star.
 	Test string `json:"test"`
 	// Decision is the number of a section in docs/decisions.
 	Decision string `json:"decision"`
@@ -42,7 +42,8 @@ func known(text []byte) (map[string][]Known, error) {
 }
 
 func (k Known) covers(test string) bool {
-	return k.Test == test || strings.HasSuffix(k.Test, "/") && strings.HasPrefix(test, k.Test)
+	begin, several := strings.CutSuffix(k.Test, "*")
+	return k.Test == test || (several || strings.HasSuffix(k.Test, "/")) && strings.HasPrefix(test, begin)
 }
 
 // Verdict sorts the outcomes of a run.

@@ -33,25 +33,19 @@ const wording = "decisions/" + "upstream" + ".md#0067-errors-are-in-our-words"
 // karpentersOwn is the decision about what Karpenter answers.
 const karpentersOwn = "decisions/" + "simulation" + ".md#0093-karpenters-answers-are-counted-and-not-followed"
 
-// Pages about counterparts that have no part, seen from the page.
-const (
-	aboutAutoscaler = "cluster-autoscaler" + ".md#its-own-tests"
-	aboutKoupleless = "agent" + ".md#virtual-nodes"
-)
+// aboutKoupleless is about a counterpart that has no part, seen from the page.
+const aboutKoupleless = "agent" + ".md#virtual-nodes"
 
-// WithoutPart says of each counterpart that has no part where it is published, and which page has what its tests gave.
-var WithoutPart = []string{
-	"cluster-autoscaler: no part: it needs a patch, and https://github.com/kubernetes-sigs/cluster-autoscaler is not in the module proxy; what its tests gave: docs/" + aboutAutoscaler,
-	"koupleless: no part: its packages are changed copies, and https://github.com/koupleless/virtual-kubelet is not in the module proxy; what its tests gave: docs/" + aboutKoupleless,
-}
+// WithoutPart says of a counterpart that has no part where it is published, and which page has what its tests gave.
+const WithoutPart = "koupleless: no part: its packages are changed copies, and https://github.com/koupleless/virtual-kubelet is not in the module proxy; what its tests gave: docs/" + aboutKoupleless
 
 const introduction = `# Conformance
 
 What others wrote, run on Dray: the tests of the software whose place Dray takes, at the version that Dray is built with.
 ` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
 Parts without a row have not run here: some need a checkout. CONTRIBUTING.md says which targets run them.
-Two counterparts have no part, as a changed import is not all that they need: [cluster-autoscaler](` + aboutAutoscaler + `) needs a patch, and the packages of
-[koupleless/virtual-kubelet](` + aboutKoupleless + `) are changed copies. The module proxy has neither. Their pages say what their tests gave, run by hand.
+One counterpart has no part: the packages of [koupleless/virtual-kubelet](` + aboutKoupleless + `) are changed copies, and the module proxy does not have them.
+Their page says what their tests gave, run by hand.
 
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: all that the test compares is equal, but for the text of an error

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,8 @@ type Program struct {
 	Packages []string
 	// Imports are the packages whose place Dray's take.
 	Imports map[string]string
+	// edits are made in both runs, by file, and patch is what has to change beside imports for Dray.
+	edits, patch map[string][]edit
 	// older is set if the program keeps its libraries, which are those of Kubernetes 1.36.
 	older bool
 	// Forwarded are packages of the program whose own tests run on Dray's.
@@ -42,60 +45,19 @@ type Program struct {
 	onPlane func(ctx context.Context, dray, folder string) ([]packageEvent, error)
 }
 
-// driverImports are what a DRA driver changes.
-var driverImports = map[string]string{
-	"k8s.io/dynamic-resource-allocation/kubeletplugin": "github.com/dray-project/dray/agent/kubeletplugin",
-	"k8s.io/dynamic-resource-allocation/resourceslice": "github.com/dray-project/dray/agent/resourceslice",
-}
-
-// programs are the parts that build a program of others. Of most a checkout is needed.
-var programs = append(nodes,
-	driver("kubernetes-sigs/dra-example-driver", "31914ceacda29bbc55208ef75e68c0991e1c9568", "./cmd/...", "./internal/...", "./pkg/..."),
-	driver("kubernetes-sigs/dranet", "f258477cbea0551b7ad239e3873a997a7a3d116b", "./cmd/...", "./pkg/..."),
-	olderDriver(driver("kubernetes-sigs/dra-example-driver", "31914ceacda29bbc55208ef75e68c0991e1c9568", "./cmd/...", "./internal/...", "./pkg/...")),
-	driver("intel/intel-resource-drivers-for-kubernetes", "1da939faa33a90dd641d0327cdcdcbbfaa1acdb4", "./cmd/...", "./pkg/..."),
-	olderDriver(driver("intel/intel-resource-drivers-for-kubernetes", "1da939faa33a90dd641d0327cdcdcbbfaa1acdb4", "./cmd/...", "./pkg/...")),
-	driver("kubernetes-sigs/dra-driver-nvidia-gpu", "95932046683719c43b6a0dd9613c2e5aad5d6703", "./cmd/...", "./pkg/..."),
-	olderDriver(driver("kubernetes-sigs/dra-driver-nvidia-gpu", "95932046683719c43b6a0dd9613c2e5aad5d6703", "./cmd/...", "./pkg/...")),
-	Part{
-		Name:        "deviceplugin/intel-device-plugins-for-kubernetes",
-		About:       "the plugins' own tests, with deviceplugin of the agent",
-		Counterpart: "github.com/intel/intel-device-plugins-for-kubernetes",
-		Program: &Program{
-			Repository: "https://github.com/intel/intel-device-plugins-for-kubernetes",
-			Commit:     "94a91bc94134b80448b8f1370ee5f240a6e69c0b",
-			Packages:   []string{"./cmd/...", "./pkg/idxd/...", "./pkg/vfio/..."},
-			Imports:    devicePluginImports,
-		},
-	},
-)
-
-// devicePluginImports are what one of Intel's device plugins changes.
-var devicePluginImports = map[string]string{
-	"github.com/intel/intel-device-plugins-for-kubernetes/pkg/deviceplugin": "github.com/dray-project/dray/agent/deviceplugin",
-}
-
-func driver(repository, commit string, packages ...string) Part {
-	return Part{
-		Name:        "drivers/" + filepath.Base(repository),
-		About:       "the driver's own tests, with kubeletplugin and resourceslice of the agent",
-		Counterpart: "github.com/" + repository,
-		Program:     &Program{Repository: "https://github.com/" + repository, Commit: commit, Packages: packages, Imports: driverImports},
-	}
-}
-
-// olderDriver is a driver with its own libraries, of Kubernetes 1.36.
-func olderDriver(part Part) Part {
-	part.Name += "/1.36"
-	part.About += ", laid out for the libraries of Kubernetes 1.36, which the driver keeps"
-	part.Program.older = true
-	return part
-}
-
-// modules are Dray's, which a program may need, by their folder in the checkout.
+// modules are Dray's that each part may need, by their folder in the checkout.
 var modules = map[string]string{
 	"github.com/dray-project/dray":       "",
 	"github.com/dray-project/dray/agent": "agent",
+}
+
+// modules are Dray's that the part may need.
+func (p Part) modules() map[string]string {
+	needed := maps.Clone(modules)
+	if p.module != "" {
+		needed["github.com/dray-project/dray/"+p.module] = p.module
+	}
+	return needed
 }
 
 // runProgram runs a program as it is and with Dray's packages. Of programs that the module proxy
@@ -113,11 +75,11 @@ func runProgram(ctx context.Context, part Part, checkouts Checkouts, dray, folde
 		return nil, err
 	}
 	result := &Result{Part: part, Version: version}
-	asItIs, err := runCopy(ctx, part.Program, source, dray, filepath.Join(folder, "as-it-is"), false)
+	asItIs, err := runCopy(ctx, part, source, dray, filepath.Join(folder, "as-it-is"), false)
 	if err != nil {
 		return nil, err
 	}
-	swapped, err := runCopy(ctx, part.Program, source, dray, filepath.Join(folder, "swapped"), true)
+	swapped, err := runCopy(ctx, part, source, dray, filepath.Join(folder, "swapped"), true)
 	if err != nil {
 		return nil, err
 	}
@@ -188,11 +150,15 @@ func compareRuns(asItIs, swapped []Outcome) []Outcome {
 
 // runCopy copies a program, requires the libraries of Dray, changes its imports if it is to be
 // swapped, and runs its tests.
-func runCopy(ctx context.Context, program *Program, source, dray, folder string, swap bool) ([]Outcome, error) {
+func runCopy(ctx context.Context, part Part, source, dray, folder string, swap bool) ([]Outcome, error) {
+	program := part.Program
 	if err := copySources(source, folder); err != nil {
 		return nil, err
 	}
-	edits, err := requireDray(ctx, program, dray, folder, swap)
+	if err := editFiles(folder, program.edits); err != nil {
+		return nil, err
+	}
+	edits, err := requireDray(ctx, part, dray, folder, swap)
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +168,9 @@ func runCopy(ctx context.Context, program *Program, source, dray, folder string,
 		}
 	}
 	if swap {
+		if err := editFiles(folder, program.patch); err != nil {
+			return nil, err
+		}
 		if err := changeImports(folder, program.Imports); err != nil {
 			return nil, err
 		}
@@ -235,27 +204,53 @@ func (p *Program) Needs() string {
 }
 
 // requireDray returns what is changed of go.mod.
-func requireDray(ctx context.Context, program *Program, dray, folder string, swap bool) ([]string, error) {
-	if program.older {
+func requireDray(ctx context.Context, part Part, dray, folder string, swap bool) ([]string, error) {
+	if part.Program.older {
 		if !swap {
 			return nil, nil
 		}
 		agent := folder + "-agent"
 		return []string{"-require=" + agentModule + "@v0.0.0", "-replace=" + agentModule + "=" + agent}, LayOutOlder(ctx, dray, agent)
 	}
-	var edits []string
-	for module, below := range modules {
+	edits, err := dropVersions(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	needed := part.modules()
+	for module, below := range needed {
 		required, err := requirements(ctx, filepath.Join(dray, below))
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range required {
-			if _, ours := modules[r.Path]; !ours {
+			if _, ours := needed[r.Path]; !ours {
 				edits = append(edits, "-require="+r.Path+"@"+r.Version)
 			}
 		}
 		if swap {
 			edits = append(edits, "-require="+module+"@v0.0.0", "-replace="+module+"="+filepath.Join(dray, below))
+		}
+	}
+	return edits, nil
+}
+
+// dropVersions returns the edits of go.mod by which libraries of Kubernetes have the versions that are required. Some
+// programs replace each by an older version of itself.
+func dropVersions(ctx context.Context, folder string) ([]string, error) {
+	text, err := command(ctx, folder, "go", "mod", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Replace []struct{ Old, New requirement }
+	}
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		return nil, err
+	}
+	var edits []string
+	for _, r := range file.Replace {
+		if r.Old == (requirement{Path: r.New.Path}) && strings.HasPrefix(r.Old.Path, "k8s.io/") {
+			edits = append(edits, "-dropreplace="+r.Old.Path)
 		}
 	}
 	return edits, nil
@@ -302,6 +297,25 @@ func copySources(source, folder string) error {
 		}
 		return copyFile(path, filepath.Join(folder, relative))
 	})
+}
+
+// editFiles makes edits in the files of a folder.
+func editFiles(folder string, byFile map[string][]edit) error {
+	for name, edits := range byFile {
+		file := filepath.Join(folder, name)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		text, err = edited(text, edits)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changeImports fails if none of the packages is imported: nothing would be tested.

@@ -178,11 +178,9 @@ func (t *twice) copy(counterpart fs.FS, name, to string, missing map[string]stri
 
 // change makes the edits of a file and leaves out tests.
 func (t *twice) change(file string, content []byte, missing map[string]string) ([]byte, error) {
-	for _, e := range t.edits[file] {
-		if n := bytes.Count(content, []byte(e.from)); n != 1 {
-			return nil, fmt.Errorf("%q is there %d times, want 1", e.from, n)
-		}
-		content = bytes.Replace(content, []byte(e.from), []byte(e.to), 1)
+	content, err := edited(content, t.edits[file])
+	if err != nil {
+		return nil, err
 	}
 	if !strings.HasSuffix(file, "_test.go") {
 		return content, nil
@@ -192,6 +190,17 @@ func (t *twice) change(file string, content []byte, missing map[string]string) (
 		delete(missing, test)
 	}
 	return content, err
+}
+
+// edited returns a text after edits.
+func edited(content []byte, edits []edit) ([]byte, error) {
+	for _, e := range edits {
+		if n := bytes.Count(content, []byte(e.from)); n != 1 {
+			return nil, fmt.Errorf("%q is there %d times, want 1", e.from, n)
+		}
+		content = bytes.Replace(content, []byte(e.from), []byte(e.to), 1)
+	}
+	return content, nil
 }
 
 // testedPackage is a package with tests.

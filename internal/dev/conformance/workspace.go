@@ -52,11 +52,7 @@ func layOut(ctx context.Context, part Part, checkout, folder string) error {
 	if part.names != nil && part.names.Version != "" {
 		edits = append(edits, "-require="+part.Counterpart+"@"+part.names.Version)
 	}
-	needed := maps.Clone(modules)
-	if part.module != "" {
-		needed["github.com/dray-project/dray/"+part.module] = part.module
-	}
-	for name, below := range needed {
+	for name, below := range part.modules() {
 		edits = append(edits, "-require="+name+"@v0.0.0", "-replace="+name+"="+filepath.Join(checkout, below))
 	}
 	if _, err := command(ctx, folder, "go", edits...); err != nil {

@@ -129,9 +129,7 @@ func available(programs conformance.Checkouts) []conformance.Part {
 		}
 		parts = append(parts, part)
 	}
-	for _, line := range conformance.WithoutPart {
-		fmt.Fprintln(os.Stderr, line)
-	}
+	fmt.Fprintln(os.Stderr, conformance.WithoutPart)
 	return parts
 }
 
