@@ -116,6 +116,8 @@ func TestSimulationErrors(t *testing.T) {
 		"unknown: 1":          "node.yaml:1: unknown: no such field",
 		"groups: {":           "not valid YAML",
 		"groups: [{driver: d, name: g, count: 1, partitions: [{name: p, count: 1}]}]":                                            "groups[0].partitions[0]: name, counters and a count",
+		"groups: [{driver: d, name: g, count: 1, counters: {m: 1}, partitions: [{count: 1, counters: {m: 1}}]}]":                 "groups[0].partitions[0]: name, counters and a count",
+		"groups: [{driver: d, name: g, count: 1, counters: {m: 1}, partitions: [{name: p, counters: {m: 1}}]}]":                  "groups[0].partitions[0]: name, counters and a count",
 		"groups: [{driver: d, name: g, count: 1, partitions: [{name: p, count: 1, counters: {m: 1}}]}]":                          "counter m: the group has none",
 		"groups: [{driver: d, name: g, count: 1}]\nscript: [{at: 1s, device: g-1, recover: true}]":                               `node.yaml:2: script[0].device: "g-1": there is no such device`,
 		"groups: [{driver: d, name: g, count: 1}]\nscript: [{at: 1s, device: g-0}]":                                              "script[0]: exactly one of",

@@ -98,6 +98,7 @@ var unpublishedTests = map[string]unpublished{
 	"three sets":           {consumer("c", "d", "e"), []CounterSet{setOf("c", "m"), setOf("d", "m"), setOf("e", "m")}, "", "it consumes counters of 3 sets, of at most 2"},
 	"set's name":           {gpu("a"), []CounterSet{setOf("C 1", "m")}, bare, "counter set gpu.example.com/node-1/C 1: not published: "},
 	"set is there twice":   {gpu("a"), []CounterSet{setOf("c", "m"), setOf("c", "m")}, bare, "another counter set of the pool has this name"},
+	"set with too many":    {gpu("a"), []CounterSet{setOf("c", sortedKeys(many(33))...)}, bare, "it has 33 counters, and must have 1 to 32"},
 	"set without counters": {gpu("a"), []CounterSet{setOf("c")}, bare, "it has 0 counters"},
 	"counter's name":       {gpu("a"), []CounterSet{setOf("c", "M 1")}, bare, `counter "M 1": `},
 }
