@@ -103,10 +103,8 @@ func SourceTaint(driver, key, value string) resourceapi.DeviceTaint {
 
 // attributes returns the source's attributes and those that Kubernetes defines.
 func (d *Device) attributes() map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	out := maps.Clone(d.Attributes)
-	if out == nil {
-		return d.standardAttributes()
-	}
+	out := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
+	maps.Copy(out, d.Attributes)
 	maps.Copy(out, d.standardAttributes())
 	return out
 }
