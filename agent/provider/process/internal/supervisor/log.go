@@ -137,7 +137,7 @@ func (l *log) add(stream string, tag byte, line []byte) {
 	if tag == 'F' {
 		l.last = append(l.last, '\n')
 	}
-	l.last = bytes.Clone(l.last[max(0, len(l.last)-maxTermination):])
+	l.last = l.last[:copy(l.last, l.last[max(0, len(l.last)-maxTermination):])]
 	if l.size >= maxLogSize {
 		if err := l.rotate(); err != nil {
 			fmt.Fprintln(os.Stderr, "rotate", l.path, err)
