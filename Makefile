@@ -179,10 +179,12 @@ loop-demo: build agent controlplane ## devices, claims, processes and a failing 
 	$(AGENTGO) build -o ../bin/loop-demo ./cmd/loop-demo
 	bin/loop-demo $(ARGS)
 
-# What runs on a real control plane, or programs of others: once is enough, and most of it is not ours to race. So is what
-# TestWithoutRoot does, the tests of a package as another user.
-UNRACED := WithoutRoot|MemoryIsFlat|WriteCounts
+# What runs on a real control plane, or programs of others: once is enough, and most of it is not ours to race.
 ONPLANE := /cmd/(agent|loop)-demo$$|/e2e$$|/deploy$$
+
+# Tests that the race detector does not run: those of a package as another user, and what counts memory and writes, which
+# takes a minute longer with it.
+UNRACED := WithoutRoot|MemoryIsFlat|WriteCounts
 
 .PHONY: test-agent
 test-agent: ## test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
@@ -191,7 +193,7 @@ test-agent: ## test drivers and virtual nodes, on a real control plane too, and 
 
 .PHONY: units-agent
 units-agent: build agent controlplane
-	@# What counts memory and writes takes a minute longer with the race detector, and random texts are compared in larger numbers without.
+	@# Random texts are compared in larger numbers without the race detector.
 	cd agent && $(GOTEST) -timeout 30m -run '^Test($(UNRACED)|AnyTextIsValid)$$' ./deviceplugin ./inventory ./provider/process ./resourceslice
 	@# What runs the containers of pods has no environment, so it sleeps when it exits: more packages at a time than cores. These
 	@# tests take longest, and begin first.
