@@ -102,6 +102,26 @@ func TestStaleSlices(t *testing.T) {
 	})
 }
 
+// TestNextStale: drivers that are stale are forgotten, and the one that was lost first of the others is next.
+func TestNextStale(t *testing.T) {
+	now := time.Now()
+	p := &plugins{absent: make(map[string]time.Time)}
+	expect := func(at time.Time, drivers ...string) {
+		t.Helper()
+		if next := p.nextStale(now); !next.Equal(at) {
+			t.Errorf("next is %v, want %v", next, at)
+		}
+		same(t, "drivers that were lost", slices.Sorted(maps.Keys(p.absent)), drivers...)
+	}
+	expect(time.Time{})
+	for driver, seconds := range map[string]int{"long-ago": 31, "stale": 30, "first": 29, "second": 20, "third": 10} {
+		p.absent[driver] = now.Add(-time.Duration(seconds) * time.Second)
+	}
+	expect(now.Add(time.Second), "first", "second", "third")
+	now = now.Add(time.Second)
+	expect(now.Add(9*time.Second), "second", "third")
+}
+
 // TestLostAgain: a driver that registers again and is lost again counts as absent since then, not since it was lost before.
 func TestLostAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

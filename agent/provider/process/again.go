@@ -29,10 +29,15 @@ func (r *runningPod) restartDelay() (pause time.Duration, may bool) {
 	if r.pod.Spec.RestartPolicy == corev1.RestartPolicyNever || r.isEnding() {
 		return 0, false
 	}
-	if state.Supervisors > 0 {
-		pause = min(firstPause<<min(state.Supervisors-1, 10), lastPause)
+	return pauseAfter(state.Supervisors), true
+}
+
+// pauseAfter returns the pause before the next supervisor of a pod, by how many it had after the first.
+func pauseAfter(again int) time.Duration {
+	if again == 0 {
+		return 0
 	}
-	return pause, true
+	return min(firstPause<<min(again-1, 10), lastPause)
 }
 
 // restartSupervisor starts a new supervisor. It returns a channel that is closed when that ends, or

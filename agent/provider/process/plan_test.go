@@ -5,6 +5,7 @@ package process
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +13,18 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
+
+// TestPauseAfter: the first supervisor is replaced at once, and the others later and later.
+func TestPauseAfter(t *testing.T) {
+	for again, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
+		if got := pauseAfter(again); got != want*time.Second {
+			t.Errorf("supervisor %d: got a pause of %v, want %ds", again, got, want)
+		}
+	}
+	if got := pauseAfter(1 << 40); got != lastPause {
+		t.Errorf("got a pause of %v after very many, want %v", got, lastPause)
+	}
+}
 
 // TestLimitsOfPod: the limits are the pod's own, and its containers request the CPU together.
 func TestLimitsOfPod(t *testing.T) {
