@@ -518,6 +518,13 @@ func TestFindDoubtsATypeOfNodes(t *testing.T) {
 	if err != nil || !plan.All() || plan.Cost != 5 || plan.Bound > 1 || plan.Exact() {
 		t.Errorf("cost %v, bound %v, exact %t, %d kinds left, %v", plan.Cost, plan.Bound, plan.Exact(), len(plan.Left), err)
 	}
+
+	// The third pod is not left because of the limit: it may fit on a doubtful node.
+	pods := []*corev1.Pod{pod, l.pod("pod-1", 1, 0, 0, false), l.pod("pod-2", 1, 0, 0, false)}
+	plan, err = mix.Find(t.Context(), state, mix.Question{Pods: pods, Types: types, Limits: []mix.Limit{{Types: types[1:], Nodes: 1}}})
+	if err != nil || len(plan.Left) != 1 || len(plan.Left[0].Pods) != 1 || plan.Left[0].Reason != mix.Undecided || plan.Cost != 5 || plan.LeftBound != 0 {
+		t.Errorf("cost %v, %d kinds left, %d left at least, %v; want a pod undecided", plan.Cost, len(plan.Left), plan.LeftBound, err)
+	}
 }
 
 // Pods without a place are named with the reason.
