@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/internal/dev/install"
@@ -86,34 +87,14 @@ func TestInstalled(t *testing.T) {
 // install applies what Kustomize makes of the agent's folder, and waits until the agent publishes.
 func (s *space) install() *appsv1.DaemonSet {
 	s.Helper()
-	program, err := filepath.Abs(filepath.Join(binaries, "dray-agent"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	objects, err := install.Renderer(filepath.Join(binaries, "render")).Objects(s.Context(), "kustomize", "../../../../agent/deploy/default")
-	if err != nil {
-		s.Fatal(err)
-	}
+	objects := s.render("../../../../agent/deploy/default")
 	daemons, err := install.Find[appsv1.DaemonSet](objects, "DaemonSet")
 	if err != nil {
 		s.Fatal(err)
 	}
-	if err := node.ImportProgram(s.Context(), daemons.Spec.Template.Spec.Containers[0].Image, program); err != nil {
-		s.Fatal(err)
-	}
+	s.importProgram(daemons.Spec.Template.Spec.Containers[0].Image, "dray-agent")
 	s.adapt(&daemons.Spec.Template.Spec)
-	applier, err := install.NewApplier(plane.Config())
-	if err != nil {
-		s.Fatal(err)
-	}
-	for _, object := range objects {
-		if object.GetKind() == "DaemonSet" {
-			continue
-		}
-		if err := applier.Apply(s.Context(), object); err != nil {
-			s.Fatal(err)
-		}
-	}
+	s.applyOthers(objects, "DaemonSet")
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "pci"}, Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
 		CEL: &resourceapi.CELDeviceSelector{Expression: "device.driver == '" + pci + "'"},
 	}}}}
@@ -168,8 +149,53 @@ func (s *space) adapt(pod *corev1.PodSpec) {
 	}
 	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "sys" })
 	pod.Volumes[volume].HostPath.Path = sys
+	s.showAPIServer(pod)
+}
+
+// showAPIServer says to a pod where the API server is.
+func (s *space) showAPIServer(pod *corev1.PodSpec) {
+	s.Helper()
 	pod.HostAliases = []corev1.HostAlias{{IP: s.address(), Hostnames: []string{apiServer}}}
 	pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: apiServer}, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: s.forward()})
+}
+
+// importProgram makes an image of a program in bin.
+func (s *space) importProgram(image, program string) {
+	s.Helper()
+	path, err := filepath.Abs(filepath.Join(binaries, program))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := node.ImportProgram(s.Context(), image, path); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// render returns what Kustomize makes of a folder.
+func (s *space) render(folder string) []*unstructured.Unstructured {
+	s.Helper()
+	objects, err := install.Renderer(filepath.Join(binaries, "render")).Objects(s.Context(), "kustomize", folder)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return objects
+}
+
+// applyOthers applies the objects of all kinds but one.
+func (s *space) applyOthers(objects []*unstructured.Unstructured, kind string) {
+	s.Helper()
+	applier, err := install.NewApplier(plane.Config())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.GetKind() == kind {
+			continue
+		}
+		if err := applier.Apply(s.Context(), object); err != nil {
+			s.Fatal(err)
+		}
+	}
 }
 
 // address is where pods reach the machine.
