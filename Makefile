@@ -219,14 +219,16 @@ bench-agent: ## measure what publishing one change costs, beside upstream's cont
 KWOK := sigs.k8s.io/kwok@v0.8.0
 KWOKSTAGES = $(addprefix $(shell $(GO) mod download -json $(KWOK) | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/kustomize/stage/, \
 	node/fast/node-initialize.yaml node/heartbeat-with-lease/node-heartbeat-with-lease.yaml pod/fast/pod-ready.yaml pod/fast/pod-delete.yaml)
-comma := ,
-empty :=
+
+.PHONY: kwok
+kwok: ## build bin/kwok, and write bin/kwok.yaml, the stages of its nodes and pods
+	GOBIN=$(CURDIR)/bin $(GO) install $(subst @,/cmd/kwok@,$(KWOK))
+	@for stage in $(KWOKSTAGES); do echo ---; cat $$stage || exit 1; done >bin/kwok.yaml
 
 .PHONY: bench-nodes
-bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside kwok's; ARGS="--nodes=100 --pods=200"
+bench-nodes: agent controlplane kwok ## measure what 1,000 virtual nodes cost, beside kwok's; ARGS="--nodes=100 --pods=200"
 	$(AGENTGO) build -o ../bin/node-scale ./cmd/node-scale
-	GOBIN=$(CURDIR)/bin $(GO) install $(subst @,/cmd/kwok@,$(KWOK))
-	bin/node-scale --kwok=bin/kwok --kwok-stages=$(subst $(empty) $(empty),$(comma),$(KWOKSTAGES)) $(ARGS)
+	bin/node-scale --kwok=bin/kwok --kwok-config=bin/kwok.yaml $(ARGS)
 
 .PHONY: soak-fields
 soak-fields: ## change each field of slices, nodes, classes and claims, one at a time, and compare answers with those of who was asked nothing before
@@ -411,7 +413,7 @@ RECORDED := $(CONFORMANCE) $(CHECKOUTS) -page docs/conformance.md
 PARTS ?=
 
 .PHONY: conformance
-conformance: agent controlplane kubelet-parts ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS=, VIRTUAL_KUBELET=, INTEL_PLUGINS=, CLUSTER_AUTOSCALER= checkouts, PARTS= some
+conformance: agent controlplane kubelet-parts kwok ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS=, VIRTUAL_KUBELET=, INTEL_PLUGINS=, CLUSTER_AUTOSCALER= checkouts, PARTS= some
 	$(RECORDED) $(or $(PARTS),-all)
 
 .PHONY: conformance-allocator
@@ -455,8 +457,8 @@ conformance-deviceplugin: ## build and test Intel's device plugins with agent/de
 	$(RECORDED) deviceplugin
 
 .PHONY: conformance-autoscaler
-conformance-autoscaler: ## build and test cluster-autoscaler with the plugin of schedplugin and the snapshot of schedplugin/autoscaler; CLUSTER_AUTOSCALER= its checkout
-	$(RECORDED) cluster-autoscaler
+conformance-autoscaler: controlplane kwok ## build, test and run cluster-autoscaler with the plugin of schedplugin and the snapshot of schedplugin/autoscaler; CLUSTER_AUTOSCALER= its checkout, PARTS=cluster-autoscaler/loop to run it only
+	$(RECORDED) $(or $(PARTS),cluster-autoscaler)
 
 .PHONY: kubelet-parts
 kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37

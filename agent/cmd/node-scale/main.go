@@ -30,8 +30,7 @@ import (
 // settings are the command line flags.
 type settings struct {
 	binaries string
-	kwok     string
-	stages   []string
+	kwok     kwok
 	nodes    int
 	gpus     int
 	pods     int
@@ -55,8 +54,8 @@ func newCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&s.binaries, "binaries", "bin", "`folder` with etcd, kube-apiserver, kube-controller-manager, dray-scheduler and dray-agent")
-	flags.StringVar(&s.kwok, "kwok", "", "kwok's `program`; without, Dray is measured alone")
-	flags.StringSliceVar(&s.stages, "kwok-stages", nil, "`files` with the stages of kwok's nodes and pods")
+	flags.StringVar(&s.kwok.program, "kwok", "", "kwok's `program`; without, Dray is measured alone")
+	flags.StringVar(&s.kwok.config, "kwok-config", "", "`file` with the stages of kwok's nodes and pods")
 	flags.IntVar(&s.nodes, "nodes", 1000, "how many nodes")
 	flags.IntVar(&s.gpus, "gpus", 8, "how many GPUs each has")
 	flags.IntVar(&s.pods, "pods", 2000, "how many pods without claims, which are bound when they are created")
@@ -78,8 +77,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--claim-pods: %d: there are %d GPUs", s.claims, s.nodes*s.gpus)
 	case s.idle <= 0:
 		return fmt.Errorf("--idle: %s: must be more than 0", s.idle)
-	case s.kwok != "" && len(s.stages) == 0:
-		return errors.New("--kwok needs --kwok-stages")
+	case s.kwok.program != "" && s.kwok.config == "":
+		return errors.New("--kwok needs --kwok-config")
 	}
 	return nil
 }
@@ -96,8 +95,8 @@ func (s *settings) run(ctx context.Context, out, progress io.Writer) error {
 		return fmt.Errorf("%w\n\"make agent controlplane\" builds them; --binaries says where they are", err)
 	}
 	subjects := []subject{&dray{program: filepath.Join(s.binaries, "dray-agent")}}
-	if s.kwok != "" {
-		subjects = append(subjects, &kwok{program: s.kwok, stages: s.stages})
+	if s.kwok.program != "" {
+		subjects = append(subjects, &s.kwok)
 	}
 	var names []string
 	var all []figures

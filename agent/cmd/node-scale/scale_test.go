@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,7 +87,7 @@ func TestFlags(t *testing.T) {
 		"--nodes=0":                         "at least 1 is required",
 		"--nodes=2 --gpus=2 --claim-pods=5": "--claim-pods: 5: there are 4 GPUs",
 		"--idle=0s":                         "--idle: 0s: must be more than 0",
-		"--kwok=x":                          "--kwok needs --kwok-stages",
+		"--kwok=x":                          "--kwok needs --kwok-config",
 		"--binaries=none":                   `"make agent controlplane" builds them`,
 	} {
 		command := newCommand()
@@ -108,26 +107,5 @@ func TestClaimPods(t *testing.T) {
 		if err := s.validate(); err != nil || s.claims != want {
 			t.Errorf("%d nodes: %d pods, %v; want %d", nodes, s.claims, err, want)
 		}
-	}
-}
-
-func TestStages(t *testing.T) {
-	folder := t.TempDir()
-	var stages []string
-	for _, name := range []string{"a", "b"} {
-		stages = append(stages, filepath.Join(folder, name))
-		if err := os.WriteFile(stages[len(stages)-1], []byte("kind: "+name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	path, err := (&kwok{stages: stages}).config(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "kind: a\n---\nkind: b" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if _, err := (&kwok{stages: []string{"none"}}).config(folder); err == nil || !strings.Contains(err.Error(), "--kwok-stages") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -6,9 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -37,15 +35,12 @@ func (d *dray) start(_ context.Context, s *settings, plane *controlplane.Control
 
 // kwok sets nodes ready that this program has created. It ignores claims and ResourceSlices: a pod
 // with claims runs as soon as it is bound.
-type kwok struct {
-	program string
-	stages  []string
-}
+type kwok struct{ program, config string }
 
 func (*kwok) name() string { return "kwok" }
 
 func (k *kwok) start(ctx context.Context, s *settings, plane *controlplane.ControlPlane, client kubernetes.Interface) (*controlplane.Program, error) {
-	config, err := k.config(plane.Folder())
+	config, err := filepath.Abs(k.config) // kwok's folder is another one
 	if err != nil {
 		return nil, err
 	}
@@ -55,18 +50,4 @@ func (k *kwok) start(ctx context.Context, s *settings, plane *controlplane.Contr
 		return nil, err
 	}
 	return program, createNodes(ctx, client, s)
-}
-
-// config writes one file with all stages, and returns its path.
-func (k *kwok) config(folder string) (string, error) {
-	var documents []string
-	for _, path := range k.stages {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return "", fmt.Errorf("--kwok-stages: %w", err)
-		}
-		documents = append(documents, string(text))
-	}
-	path := filepath.Join(folder, "kwok.yaml")
-	return path, os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o600)
 }
