@@ -241,6 +241,8 @@ func TestUnpublished(t *testing.T) {
 	fakecluster.Eventually(t, "one device", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0"}) })
 	n.driver.Update(devices(append(names, "gpu-1")...))
 	fakecluster.Eventually(t, "two devices", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0", "gpu-1"}) })
+	n.driver.Update(devices(append(names, "gpu-2")...))
+	fakecluster.Eventually(t, "another two devices", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0", "gpu-2"}) })
 	if count := errs.count("not published: "); count != maxReported || errs.count("2 more devices or values are not published") != 1 {
 		t.Errorf("told %d times: %q", count, errs.errors)
 	}

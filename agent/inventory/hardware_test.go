@@ -35,6 +35,7 @@ nodes:
   - {at: 3s, notReady: {reason: Unplugged}}
   - {at: 4s, device: gpu-0, recover: true}
 - name: plain
+  capacity: {cpu: 0}
 `
 
 func writeHardware(t *testing.T, text string) string {

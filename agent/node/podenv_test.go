@@ -263,6 +263,31 @@ func TestEnvironmentThatIsMissing(t *testing.T) {
 	}
 }
 
+// TestEnvironmentThatIsMissingElsewhere: a pod is not run either if only an init container or an ephemeral one lacks a variable.
+func TestEnvironmentThatIsMissingElsewhere(t *testing.T) {
+	env := []corev1.EnvVar{{Name: "A", ValueFrom: fromConfigMap("none", "k", false)}}
+	for name, change := range map[string]func(*corev1.PodSpec){
+		"init": func(spec *corev1.PodSpec) { spec.InitContainers = []corev1.Container{{Name: "init", Env: env}} },
+		"ephemeral": func(spec *corev1.PodSpec) {
+			spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Env: env}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				pod := newPod("a")
+				change(&pod.Spec)
+				p := newPods()
+				cluster := newCluster(t, notifier{p}, pod).withEnvironment(t)
+				cluster.run(t)
+				p.expect(t) // nothing
+				if event := <-cluster.events.Events; !strings.HasPrefix(event, "Warning MandatoryConfigMapNotFound") {
+					t.Errorf("the event is %s", event)
+				}
+			})
+		})
+	}
+}
+
 // TestEnvironmentIsNotResolved without the informers, or if they are not wanted for that.
 func TestEnvironmentIsNotResolved(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *cluster){

@@ -222,6 +222,10 @@ func TestRestartAfterKilledSupervisor(t *testing.T) {
 	}
 	kill(t, f.processes(t)[0])
 	f.expectNoProcess(t)
+	time.Sleep(200 * time.Millisecond) // the first pause is longer
+	if left := f.processes(t); len(left) > 0 {
+		t.Errorf("after the supervisor was killed twice, processes %v run without a pause", left)
+	}
 	if err := f.DeletePod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}

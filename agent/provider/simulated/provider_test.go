@@ -147,29 +147,52 @@ func TestSameNameAgain(t *testing.T) {
 	})
 }
 
-// TestAdopt goes on with a pod that ran before, and counts its restarts on.
+// TestAdopt goes on with a pod that ran before, and counts its restarts on from the container that had most.
 func TestAdopt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := simulated.New(nil)
-		defer p.Close()
-		r := &recorder{began: time.Now()}
-		p.NotifyPods(t.Context(), r.report)
-		pod := newPod(corev1.RestartPolicyAlways, map[string]string{simulated.AnnotationRunFor: "1m"})
-		pod.Status.StartTime = ptr.To(metav1.NewTime(time.Now().Add(-time.Hour)))
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "main", RestartCount: 7, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-20 * time.Second))}},
-		}}
-		begin, err := p.Adopt(pod)
-		if err != nil {
-			t.Fatal(err)
+	running := func(restarts int32) corev1.ContainerStatus {
+		began := metav1.NewTime(time.Now().Add(-20 * time.Second))
+		return corev1.ContainerStatus{RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}}}
+	}
+	backingOff := func(restarts int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{
+			RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
 		}
-		begin()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if want := []string{"40s Running: CrashLoopBackOff (back-off 10s restarting failed container=X pod=a_ns(uid)) after exit 0 of run 7", "50s Running: running 8"}; !slices.Equal(r.reports, want) {
-			t.Errorf("reports %q, want %q", r.reports, want)
-		}
-	})
+	}
+	for name, test := range map[string]struct {
+		statuses func() []corev1.ContainerStatus
+		restarts int
+	}{
+		"runs":                      {func() []corev1.ContainerStatus { return []corev1.ContainerStatus{running(7)} }, 7},
+		"another backs off":         {func() []corev1.ContainerStatus { return []corev1.ContainerStatus{backingOff(8), running(7)} }, 9},
+		"another backs off earlier": {func() []corev1.ContainerStatus { return []corev1.ContainerStatus{running(7), backingOff(2)} }, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := simulated.New(nil)
+				defer p.Close()
+				r := &recorder{began: time.Now()}
+				p.NotifyPods(t.Context(), r.report)
+				pod := newPod(corev1.RestartPolicyAlways, map[string]string{simulated.AnnotationRunFor: "1m"})
+				pod.Status.StartTime = ptr.To(metav1.NewTime(time.Now().Add(-time.Hour)))
+				pod.Status.ContainerStatuses = test.statuses()
+				begin, err := p.Adopt(pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				want := []string{
+					fmt.Sprintf("40s Running: CrashLoopBackOff (back-off 10s restarting failed container=X pod=a_ns(uid)) after exit 0 of run %d", test.restarts),
+					fmt.Sprintf("50s Running: running %d", test.restarts+1),
+				}
+				if !slices.Equal(r.reports, want) {
+					t.Errorf("reports %q, want %q", r.reports, want)
+				}
+			})
+		})
+	}
 }
 
 func TestReady(t *testing.T) {

@@ -356,6 +356,37 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
+// TestSameTaints: results differ in any field of any taint, and in their number.
+func TestSameTaints(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1, 0))
+	with := func(taints ...resourceapi.DeviceTaint) *resourceapi.ResourceSlice {
+		devices := []resourceapi.Device{{Name: "untainted"}, {Name: "tainted", Taints: taints}}
+		return &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: devices}}
+	}
+	taint := resourceapi.DeviceTaint{Key: "k", Value: "v", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: &at}
+	changed := func(change func(*resourceapi.DeviceTaint)) *resourceapi.ResourceSlice {
+		other := taint
+		change(&other)
+		return with(other)
+	}
+	for name, test := range map[string]struct {
+		other *resourceapi.ResourceSlice
+		want  bool
+	}{
+		"equal":      {changed(func(t *resourceapi.DeviceTaint) { t.TimeAdded = at.DeepCopy() }), true},
+		"key":        {changed(func(t *resourceapi.DeviceTaint) { t.Key = "other" }), false},
+		"value":      {changed(func(t *resourceapi.DeviceTaint) { t.Value = "other" }), false},
+		"effect":     {changed(func(t *resourceapi.DeviceTaint) { t.Effect = resourceapi.DeviceTaintEffectNoSchedule }), false},
+		"time added": {changed(func(t *resourceapi.DeviceTaint) { t.TimeAdded = nil }), false},
+		"two":        {with(taint, taint), false},
+		"none":       {with(), false},
+	} {
+		if got := sameTaints(with(taint), test.other); got != test.want {
+			t.Errorf("%s: the same: %v", name, got)
+		}
+	}
+}
+
 // TestSelects: a rule selects by driver and pool. One without a selector selects nothing, and one with an empty selector everything.
 func TestSelects(t *testing.T) {
 	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: "d", Pool: resourceapi.ResourcePool{Name: "p"}}}
