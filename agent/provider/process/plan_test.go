@@ -4,6 +4,7 @@
 package process
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dray-project/dray/agent/node/errdefs"
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
+	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
 // TestPauseAfter: the first supervisor is replaced at once, and the others later and later.
@@ -41,6 +43,28 @@ func TestLimitsOfPod(t *testing.T) {
 	pod.Spec.Resources = &corev1.ResourceRequirements{Limits: amounts("2", "3Mi"), Requests: amounts("1", "2Mi")}
 	if got, want := limitsOfPod(pod), (cgroup.Limits{CPU: 2000, CPURequest: 1000, Memory: 3 << 20}); got != want {
 		t.Errorf("with limits of the pod: %+v, want %+v", got, want)
+	}
+}
+
+// TestVolumesOf: a volume has the mode that its pod gives, or else that of its medium. Only one in memory has a size.
+func TestVolumesOf(t *testing.T) {
+	limit, mode := resource.MustParse("1Mi"), int32(0o1750)
+	in := func(dir corev1.EmptyDirVolumeSource) supervisor.Volume {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &dir}}}}}
+		return volumesOf(pod)[0]
+	}
+	for name, test := range map[string]struct {
+		dir  corev1.EmptyDirVolumeSource
+		want supervisor.Volume
+	}{
+		"disk":         {corev1.EmptyDirVolumeSource{SizeLimit: &limit}, supervisor.Volume{Name: "v", Mode: defaultMode}},
+		"memory":       {corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &limit}, supervisor.Volume{Name: "v", Memory: true, Mode: defaultMemoryMode, Size: 1 << 20}},
+		"mode":         {corev1.EmptyDirVolumeSource{Mode: &mode}, supervisor.Volume{Name: "v", Mode: 0o1750}},
+		"memory, mode": {corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, Mode: &mode}, supervisor.Volume{Name: "v", Memory: true, Mode: 0o1750}},
+	} {
+		if got := in(test.dir); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		}
 	}
 }
 

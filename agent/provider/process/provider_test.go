@@ -5,8 +5,10 @@ package process_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +145,14 @@ func TestAPodPrintsItsDevice(t *testing.T) {
 		t.Errorf("the container is %v", status.ContainerStatuses[0].State)
 	}
 	f.awaitLog(t, "a on node-1 has gpu-0, hello\n")
+	asked, err := f.GetPodStatus(t.Context(), pod.Namespace, pod.Name)
+	if got, getErr := f.GetPod(t.Context(), pod.Namespace, pod.Name); errors.Join(err, getErr) != nil ||
+		got.UID != pod.UID || got.Status.Phase != corev1.PodSucceeded || !reflect.DeepEqual(&got.Status, asked) {
+		t.Errorf("the provider gives %v and the status %v, %v, %v", got, asked, getErr, err)
+	}
+	if _, err := f.GetPod(t.Context(), pod.Namespace, "other"); !errdefs.IsNotFound(err) {
+		t.Errorf("a pod that is not there: %v", err)
+	}
 }
 
 func TestExitCodes(t *testing.T) {

@@ -35,7 +35,7 @@ func volumesOf(pod *corev1.Pod) []supervisor.Volume {
 		made := supervisor.Volume{Name: volume.Name, Memory: dir.Medium == corev1.StorageMediumMemory, Mode: defaultMode}
 		switch {
 		case dir.Mode != nil:
-			made.Mode = uint32(*dir.Mode) & 0o777
+			made.Mode = uint32(*dir.Mode) & 0o1777
 		case made.Memory:
 			made.Mode = defaultMemoryMode
 		}
