@@ -212,6 +212,12 @@ func TestCapacitiesTakeRoom(t *testing.T) {
 	if got := strings.Fields(publishedOf(in)); len(got) != 1+12 {
 		t.Errorf("published %q, want 12 attributes beside 20 capacities", got)
 	}
+	for i := range 13 {
+		device.Capacity[resourceapi.QualifiedName(fmt.Sprintf("d%02d", i))] = resourceapi.DeviceCapacity{Value: resource.MustParse("1")}
+	}
+	if problems := in.Unpublished("gpu.example.com"); publishedOf(in) != "" || len(problems) != 1 || !strings.Contains(problems[0].Error(), "33 capacities, of at most 32") {
+		t.Errorf("with 33 capacities, published %q: %v", publishedOf(in), problems)
+	}
 }
 
 // TestNotReported: network data and data of a device that the status of a claim cannot have.
