@@ -3,6 +3,14 @@
 
 package conformance
 
+import (
+	"context"
+	"fmt"
+
+	"github.com/dray-project/dray/internal/dev/conformance/scaling"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+)
+
 const (
 	clusterAutoscaler   = "sigs.k8s.io/cluster-autoscaler"
 	autoscalersSnapshot = "pkg/simulator/dynamicresources/snapshot"
@@ -17,20 +25,59 @@ var autoscaler = Part{
 		"and the snapshot of schedplugin/autoscaler",
 	Counterpart: clusterAutoscaler,
 	module:      "schedplugin",
-	Program: &Program{
-		Repository: "https://github.com/kubernetes-sigs/cluster-autoscaler",
-		Commit:     "33c3f97bf2749b1385d9223f1f8856fe345011f7",
+	Program: patchedAutoscaler(Program{
 		Packages: []string{
 			"./pkg/simulator/...", "./pkg/estimator/...", "./pkg/core/...", "./pkg/processors/customresources/...", "./pkg/resourcequotas/...",
 		},
-		Imports: map[string]string{clusterAutoscaler + "/" + autoscalersSnapshot: ourSnapshot},
-		patch:   autoscalerPatch,
 		// The names of some tests have random numbers in them.
 		edits: map[string][]edit{"pkg/simulator/clustersnapshot/predicate/predicate_snapshot_test.go": {
 			{"localRand := rand.New(rand.NewSource(time.Now().Unix()))", "localRand := rand.New(rand.NewSource(time.Unix(1, 0).Unix()))"},
 		}},
 		Forwarded: []forwarded{{folder: autoscalersSnapshot, adapter: "autoscaler"}},
-	},
+	}),
+}
+
+// autoscalerLoop is the program of cluster-autoscaler. Without Dray, kube-scheduler has the in-tree plugin, too.
+var autoscalerLoop = Part{
+	Name: "cluster-autoscaler/loop",
+	About: "cluster-autoscaler's program with its provider for kwok, kwok's nodes, a control plane and a scheduler: how many nodes come and go " +
+		"for pods with devices. The cases are Dray's; autoscaler and scheduler have the in-tree plugin in one run, and Dray in the other",
+	Counterpart: clusterAutoscaler,
+	module:      "schedplugin",
+	Program:     patchedAutoscaler(Program{Packages: []string{"./kwok"}, onPlane: scaleNodes}),
+}
+
+func patchedAutoscaler(program Program) *Program {
+	program.Repository = "https://github.com/kubernetes-sigs/cluster-autoscaler"
+	program.Commit = "33c3f97bf2749b1385d9223f1f8856fe345011f7"
+	program.Imports = map[string]string{clusterAutoscaler + "/" + autoscalersSnapshot: ourSnapshot}
+	program.patch = autoscalerPatch
+	return &program
+}
+
+// scaleNodes has an event for each case of the package scaling.
+func scaleNodes(ctx context.Context, c copied) (events []packageEvent, err error) {
+	program, err := c.build(ctx, "./kwok")
+	if err != nil {
+		return nil, err
+	}
+	loop := scaling.Loop{Autoscaler: program, Binaries: c.bin(), Scheduler: controlplane.InTree}
+	if c.swapped {
+		loop.Scheduler = controlplane.Dray
+	}
+	progress := &reporter{to: c.Progress, what: fmt.Sprintf("%s with %s", clusterAutoscaler, loop.Scheduler.Plugin())}
+	err = loop.Run(ctx, func(result scaling.Result) {
+		ended := packageEvent{event: event{Test: result.Case, Action: string(Passed), Elapsed: result.Took.Seconds()}, Package: c.module + "/kwok"}
+		if result.Err != nil {
+			output := ended
+			output.Action, output.Output = "output", result.Err.Error()
+			ended.Action = string(Failed)
+			events = append(events, output)
+		}
+		progress.report(ended)
+		events = append(events, ended)
+	})
+	return events, err
 }
 
 // autoscalerPatch is points 2 and 4 of the patch, and the name that one file has for the package.

@@ -99,20 +99,20 @@ const (
 
 // endToEnd runs virtual-kubelet with its mock provider as a node of an API server, and its
 // end-to-end tests on that.
-func endToEnd(ctx context.Context, dray, folder string) (events []packageEvent, err error) {
+func endToEnd(ctx context.Context, c copied) (events []packageEvent, err error) {
 	address, err := ownAddress()
 	if err != nil {
 		return nil, err
 	}
-	program := filepath.Join(folder, "virtual-kubelet.program")
-	if _, err := command(ctx, folder, "go", "build", "-mod=mod", "-o", program, "./cmd/virtual-kubelet"); err != nil {
+	program, err := c.build(ctx, "./cmd/virtual-kubelet")
+	if err != nil {
 		return nil, err
 	}
-	binaries, err := controlplane.BinariesIn(filepath.Join(dray, "bin"))
+	binaries, err := controlplane.BinariesIn(c.bin())
 	if err != nil {
 		return nil, fmt.Errorf("make controlplane builds what is needed: %w", err)
 	}
-	files := filepath.Join(folder, "hack", "skaffold", "virtual-kubelet", mockNode)
+	files := filepath.Join(c.folder, "hack", "skaffold", "virtual-kubelet", mockNode)
 	err = controlplane.Use(ctx, controlplane.Options{Binaries: binaries, APIServerOnly: true}, func(plane *controlplane.ControlPlane) (err error) {
 		if err := prepareDefaultNamespace(ctx, plane, address); err != nil {
 			return err
@@ -126,7 +126,7 @@ func endToEnd(ctx context.Context, dray, folder string) (events []packageEvent, 
 			return err
 		}
 		defer func() { err = errors.Join(err, kubelet.Stop()) }()
-		events, err = goJSON(ctx, folder, []string{"test", "-mod=mod", "-vet=off", "-count=1", "-json", "-tags=e2e", "-timeout=15m", "./internal/test/e2e",
+		events, err = goJSON(ctx, c.folder, []string{"test", "-mod=mod", "-vet=off", "-count=1", "-json", "-tags=e2e", "-timeout=15m", "./internal/test/e2e",
 			"-args", "-kubeconfig=" + plane.Kubeconfig(), "-node-name=" + mockNode}, nil)
 		return errors.Join(err, kubelet.Err())
 	})

@@ -39,31 +39,30 @@ type Program struct {
 	older bool
 	// Forwarded are packages of the program whose own tests run on Dray's.
 	Forwarded []forwarded
-	// onPlane runs more of the program, laid out in a folder, on a control plane of its own.
-	// Dray is the root of Dray's sources, with the programs of a control plane in bin.
-	onPlane func(ctx context.Context, dray, folder string) ([]packageEvent, error)
+	// onPlane runs more of the program on a control plane of its own.
+	onPlane func(ctx context.Context, laidOut copied) ([]packageEvent, error)
 }
 
 // runProgram runs a program as it is and with Dray's packages. Of programs that the module proxy
 // does not have, checkouts says where they are.
-func runProgram(ctx context.Context, part Part, checkouts Checkouts, dray, folder string) (*Result, error) {
-	if err := part.Lacks(checkouts); err != nil {
+func runProgram(ctx context.Context, part Part, folder string, options Options) (*Result, error) {
+	if err := part.Lacks(options.Programs); err != nil {
 		return nil, err
 	}
 	find := checkedOut
 	if part.Program.Version != "" {
 		find = downloaded
 	}
-	source, version, err := find(ctx, part, checkouts)
+	source, version, err := find(ctx, part, options.Programs)
 	if err != nil {
 		return nil, err
 	}
 	result := &Result{Part: part, Version: version}
-	asItIs, err := runCopy(ctx, part, source, dray, filepath.Join(folder, "as-it-is"), false)
+	asItIs, err := runCopy(ctx, part, source, filepath.Join(folder, "as-it-is"), false, options)
 	if err != nil {
 		return nil, err
 	}
-	swapped, err := runCopy(ctx, part, source, dray, filepath.Join(folder, "swapped"), true)
+	swapped, err := runCopy(ctx, part, source, filepath.Join(folder, "swapped"), true, options)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +133,7 @@ func compareRuns(asItIs, swapped []Outcome) []Outcome {
 
 // runCopy copies a program, requires the libraries of Dray, changes its imports if it is to be
 // swapped, and runs its tests.
-func runCopy(ctx context.Context, part Part, source, dray, folder string, swap bool) ([]Outcome, error) {
+func runCopy(ctx context.Context, part Part, source, folder string, swap bool, options Options) ([]Outcome, error) {
 	program := part.Program
 	if err := copySources(source, folder); err != nil {
 		return nil, err
@@ -142,7 +141,7 @@ func runCopy(ctx context.Context, part Part, source, dray, folder string, swap b
 	if err := editFiles(folder, program.edits); err != nil {
 		return nil, err
 	}
-	edits, err := requireDray(ctx, part, dray, folder, swap)
+	edits, err := requireDray(ctx, part, options.Checkout, folder, swap)
 	if err != nil {
 		return nil, err
 	}
@@ -165,19 +164,43 @@ func runCopy(ctx context.Context, part Part, source, dray, folder string, swap b
 		}
 	}
 	outcomes, err := testPackages(ctx, folder, program.Packages)
-	if err != nil || program.onPlane == nil {
-		return outcomes, err
-	}
-	module, err := command(ctx, folder, "go", "list", "-mod=mod", "-m")
 	if err != nil {
 		return nil, err
 	}
-	events, err := program.onPlane(ctx, dray, folder)
-	if err != nil {
-		return nil, err
+	if program.onPlane != nil {
+		module, err := command(ctx, folder, "go", "list", "-mod=mod", "-m")
+		if err != nil {
+			return nil, err
+		}
+		events, err := program.onPlane(ctx, copied{folder: folder, module: module, swapped: swap, Options: options})
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, tested(module, events)...)
 	}
-	return append(outcomes, tested(module, events)...), nil
+	if len(outcomes) == 0 {
+		return nil, fmt.Errorf("nothing was tested in %s", folder)
+	}
+	return outcomes, nil
 }
+
+// copied is a program that was laid out.
+type copied struct {
+	folder, module string
+	// swapped is set if the program has Dray's packages.
+	swapped bool
+	Options
+}
+
+// build builds a package of the program, and returns where the result is.
+func (c *copied) build(ctx context.Context, pkg string) (program string, err error) {
+	program = filepath.Join(c.folder, filepath.Base(pkg)+".program")
+	_, err = command(ctx, c.folder, "go", "build", "-mod=mod", "-o", program, pkg)
+	return program, err
+}
+
+// bin is the folder of the programs of a control plane.
+func (c *copied) bin() string { return filepath.Join(c.Checkout, "bin") }
 
 // Needs says in a few words what the program is read from.
 func (p *Program) Needs() string {
@@ -295,11 +318,7 @@ func testPackages(ctx context.Context, folder string, packages []string) ([]Outc
 	if err != nil {
 		return nil, err
 	}
-	outcomes := append(notBuilt(module, build), tested(module, test)...)
-	if len(outcomes) == 0 {
-		return nil, fmt.Errorf("nothing was tested in %s", folder)
-	}
-	return outcomes, nil
+	return append(notBuilt(module, build), tested(module, test)...), nil
 }
 
 // goJSON runs the go command, which may fail: then what it prints says why.

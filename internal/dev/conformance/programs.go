@@ -32,6 +32,7 @@ var programs = append(nodes,
 		},
 	},
 	autoscaler,
+	autoscalerLoop,
 )
 
 // devicePluginImports are what one of Intel's device plugins changes.

@@ -58,8 +58,8 @@ type Options struct {
 	Checkout string
 	// Programs are the checkouts of programs of others.
 	Programs Checkouts
-	// Progress gets a line for each test that ended, of the parts that run packages twice. Nil for
-	// none. Two goroutines write.
+	// Progress gets a line for each test that ended, of the parts that run packages twice, and of programs
+	// on a control plane. Nil for none. Two goroutines write.
 	Progress io.Writer
 }
 
@@ -82,7 +82,7 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	if part.Program != nil {
-		result, err := runProgram(ctx, part, options.Programs, options.Checkout, folder)
+		result, err := runProgram(ctx, part, folder, options)
 		if err != nil {
 			return nil, fmt.Errorf("part %s: %w", part.Name, err)
 		}

@@ -48,7 +48,7 @@ var plugin = []string{
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
-var edges = slices.Concat([]string{"cmd", "schedplugin", "agent"}, arena)
+var edges = slices.Concat([]string{"cmd", "schedplugin", "agent", "internal/dev/conformance"}, arena)
 
 // developing is what proof may import.
 var developing = slices.Concat(proof, library, []string{"allocator/structured", "alloctest"})
@@ -227,7 +227,7 @@ var reservations = []reservation{
 	{path: "k8s.io/kubernetes", folders: []string{"schedplugin", "internal/dev/kubelet"}},
 	{path: "k8s.io/dynamic-resource-allocation", folders: slices.Concat([]string{"allocator/structured"}, edges, proof), tests: true},
 	// The old form of upstream's API has listers of client-go in its signatures.
-	{path: "k8s.io/client-go", folders: slices.Concat([]string{"allocator/structured/listers", "internal/dev/conformance"}, edges), tests: true},
+	{path: "k8s.io/client-go", folders: slices.Concat([]string{"allocator/structured/listers"}, edges), tests: true},
 	{path: "k8s.io/klog", folders: edges, tests: true},
 	{path: "math/rand", folders: slices.Concat(proof, edges), tests: true},
 	{path: "crypto/rand", folders: slices.Concat([]string{"tools/release"}, edges), tests: true},

@@ -24,7 +24,7 @@ var importSamples = []sample{
 	{"imports", "a client in the library", one("allocator/a.go", "package allocator\nimport _ \"k8s.io/client-go/informers\""), "may import k8s.io/client-go"},
 	{"imports", "a logger in the library", one("pools/a.go", "package pools\nimport _ \"k8s.io/klog/v2\""), "may import k8s.io/klog"},
 	{"imports", "chance in the library", one("allocator/a.go", "package allocator\nimport _ \"math/rand/v2\""), "may import math/rand"},
-	{"imports", "a clock in the library", one("allocator/a.go", "package allocator\nimport clock \"time\"\nvar now = clock.Now()"), "allocator/a.go:3: only cmd, schedplugin, agent, internal/dev/controlplane, internal/dev/fakeapi, internal/dev/faults, internal/dev/install, internal/dev/invariant, internal/dev/kubeletscript, internal/dev/kubelet may use time.Now"},
+	{"imports", "a clock in the library", one("allocator/a.go", "package allocator\nimport clock \"time\"\nvar now = clock.Now()"), "allocator/a.go:3: only cmd, schedplugin, agent, internal/dev/conformance, internal/dev/controlplane, internal/dev/fakeapi, internal/dev/faults, internal/dev/install, internal/dev/invariant, internal/dev/kubeletscript, internal/dev/kubelet may use time.Now"},
 	{"imports", "the environment in the library", one("cel/a.go", "package cel\nimport \"os\"\nvar home = os.Getenv(\"HOME\")"), "may use os.Getenv"},
 	{"imports", "Kubernetes in the solver", one("allocator/internal/solver/a.go", "package solver\nimport _ \"k8s.io/api/core/v1\""), "does without Kubernetes"},
 	{"imports", "the right direction", map[string]string{
