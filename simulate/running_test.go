@@ -119,3 +119,22 @@ func TestLeastWasteOfExtendedResources(t *testing.T) {
 		t.Errorf("placed on %s, where a pair less fits; want odd", node)
 	}
 }
+
+// A policy looks at nodes of all templates, also behind one of which no more may be added.
+func TestPoliciesGoOnBehindALimit(t *testing.T) {
+	for name, policy := range map[string]simulate.NodePolicy{"FirstFit": simulate.FirstFit, "Pack": simulate.Pack, "Spread": simulate.Spread} {
+		state := open(t, gpuCluster(), simulate.Options{})
+		var sets []simulate.Nodes
+		for _, node := range []string{"first", "last"} {
+			template, err := state.Template(simulate.TemplateSpec{Node: nodeNamed(node), Slices: []*resourceapi.ResourceSlice{gpuSlice(node, 1)}})
+			must(t, err)
+			sets = append(sets, simulate.New(template, 1))
+		}
+		pods := gpuPods("one", 3)
+		result, err := state.Sim().PlaceMany(t.Context(), shapeOf(t, state, pods), len(pods), simulate.Union(sets...), policy)
+		must(t, err)
+		if result.Placed != len(sets) {
+			t.Errorf("%s: %d pods are placed, want one on a node of each template", name, result.Placed)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type world struct {
 	slices  []*resourceapi.ResourceSlice
 	claims  []*resourceapi.ResourceClaim
 	pods    []*corev1.Pod // on nodes
+	pending map[types.UID]*resourceapi.AllocationResult
 	version int
 }
 
@@ -42,10 +43,12 @@ const (
 	changesOfWorld = 30
 )
 
-func (w *world) ResourceClaims() fwk.ResourceClaimTracker                     { return w }
-func (w *world) ResourceSlices() fwk.ResourceSliceLister                      { return w }
-func (w *world) List() ([]*resourceapi.ResourceClaim, error)                  { return w.claims, nil }
-func (w *world) GetPendingAllocation(types.UID) *resourceapi.AllocationResult { return nil }
+func (w *world) ResourceClaims() fwk.ResourceClaimTracker    { return w }
+func (w *world) ResourceSlices() fwk.ResourceSliceLister     { return w }
+func (w *world) List() ([]*resourceapi.ResourceClaim, error) { return w.claims, nil }
+func (w *world) GetPendingAllocation(claim types.UID) *resourceapi.AllocationResult {
+	return w.pending[claim]
+}
 func (w *world) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
 	return w.slices, nil
 }

@@ -232,6 +232,38 @@ func TestEvicted(t *testing.T) {
 	w.expect("for a pod of the lowest priority", w.begin(p, pod, false).Evicted(info), -1)
 }
 
+// A pod whose devices are only reserved is seen by pods of higher priority which may preempt it.
+func TestLowerInFlight(t *testing.T) {
+	w, modified := newWorld(t, 1), false
+	low := w.runs("low", 1, 0)
+	claim := w.claims[len(w.claims)-1]
+	w.pending = map[types.UID]*resourceapi.AllocationResult{claim.UID: claim.Status.Allocation}
+	claim.Status.Allocation, claim.Status.ReservedFor = nil, nil
+	p := w.preemption(&modified)
+	info := w.withPods(w.nodes[0])
+	pod := podOf("p", "wanted")
+	expect := func(what string, c *Cycle, want bool) {
+		t.Helper()
+		if got := c.LowerInFlight(info); got != want {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+	pod.Spec.Priority = ptr.To[int32](2)
+	expect("lower priority", w.begin(p, pod, false), true)
+	pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+	expect("a pod that never preempts", w.begin(p, pod, false), false)
+	pod.Spec.PreemptionPolicy, pod.Spec.Priority = nil, ptr.To[int32](1)
+	expect("equal priority", w.begin(p, pod, false), false)
+	pod.Spec.Priority = ptr.To[int32](2)
+	c := w.begin(p, pod, false)
+	if err := c.Remove(low, info); err != nil {
+		t.Fatal(err)
+	}
+	expect("it is removed already", c, false)
+	low.Status.Phase = corev1.PodRunning
+	expect("it runs", w.begin(p, pod, false), false)
+}
+
 // On the node to which a pod is nominated, what nobody needs any more comes free besides what pods of lower priority hold, and there only:
 // whichever node is asked about first.
 func TestEvictedWhereDevicesComeFree(t *testing.T) {
