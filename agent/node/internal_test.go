@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -136,6 +137,16 @@ func TestReferencesAreRequired(t *testing.T) {
 			if found || (err == nil) != ptr.Deref(optional, false) {
 				t.Errorf("a missing %s, optional %v: found %t, %v", kind, optional, found, err)
 			}
+		}
+	}
+}
+
+// TestIsAnother: providers need not store UIDs. A pod without one is that of its name.
+func TestIsAnother(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}
+	for uid, want := range map[types.UID]bool{"": false, "uid": false, "earlier": true} {
+		if got := isAnother(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, pod); got != want {
+			t.Errorf("a pod with the UID %q is another: %t", uid, got)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func TestEnvironment(t *testing.T) {
 					configMap("config", map[string]string{"ONE": "1", "TWO": "2"}), secret("secret", map[string][]byte{"password": []byte("p")}), configMap("odd", map[string]string{"good": "1", "": "2", "a=b": "3"}),
 					service("ns", "db", "10.0.0.2", corev1.ServicePort{Name: "sql-main", Port: 5432}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}),
 					service("ns", "headless", "None", corev1.ServicePort{Port: 1}), service("other", "far", "10.0.0.3", corev1.ServicePort{Port: 1}),
-					service("default", "kubernetes", "10.0.0.1", corev1.ServicePort{Port: 443}))
+					service("default", "kubernetes", "10.0.0.1", corev1.ServicePort{Port: 443}), service("default", "other", "10.0.0.4", corev1.ServicePort{Port: 1}))
 				cluster.run(t)
 				got := p.variables(t)
 				if !c.links { // those of the API server are there in any case

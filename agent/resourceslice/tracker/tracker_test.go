@@ -273,6 +273,7 @@ func TestTracker(t *testing.T) {
 				t.Fatal("not synced")
 			}
 			fakeapi.AwaitWatches(t, client)
+			before, wantTold := "", ""
 			for _, change := range changes(ctx, client.ResourceV1()) {
 				if err := change.make(); err != nil {
 					t.Fatal(err)
@@ -281,18 +282,27 @@ func TestTracker(t *testing.T) {
 				if !enabled {
 					want = change.unchanged
 				}
+				switch {
+				case want == "":
+					wantTold = "-"
+				case before == "":
+					wantTold = "+" + want
+				case want != before:
+					wantTold = "~" + want
+				}
+				before = want
 				for deadline := time.Now().Add(patience); list(t, ours) != want || list(t, theirs) != want; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatalf("%s: shown %q, upstream %q, want %q", change.what, list(t, ours), list(t, theirs), want)
 					}
 				}
+				// Handlers are told after it is shown.
+				fakecluster.Eventually(t, fmt.Sprintf("both are told %q of %s", wantTold, change.what), func() bool {
+					mutex.Lock()
+					defer mutex.Unlock()
+					return told[ours] == wantTold && told[theirs] == wantTold
+				})
 			}
-			// Handlers are told after it is shown.
-			fakecluster.Eventually(t, "both are told of the last change", func() bool {
-				mutex.Lock()
-				defer mutex.Unlock()
-				return told[ours] == "-" && told[theirs] == "-"
-			})
 			ours.Stop()
 			theirs.Stop()
 		})

@@ -69,6 +69,8 @@ spec.devices.requests[0].exactly.selectors[1].cel.expression: Required value`},
 			`spec.devices.requests[0].exactly.derivedAttributes[0].name: Invalid value: "numa": must include a domain, as in dra.example.com/name`},
 		{"derived attribute twice", requestOf(`derivedAttributes: [{name: a.example.com/n, expression: "1"}, {name: a.example.com/n, expression: "2"}]`),
 			`spec.devices.requests[0].exactly.derivedAttributes[1].name: Duplicate value: "a.example.com/n"`},
+		{"derived attributes without names", requestOf(`derivedAttributes: [{name: "", expression: "1"}, {name: "", expression: "2"}]`),
+			"spec.devices.requests[0].exactly.derivedAttributes[0].name: Required value\nspec.devices.requests[0].exactly.derivedAttributes[1].name: Required value"},
 		{"too many derived attributes", requestOf("derivedAttributes: [" + listOf(33, "{name: a.example.com/n%d, expression: '1'}") + "]"),
 			"spec.devices.requests[0].exactly.derivedAttributes: Too many: 33: must have at most 32 items"},
 	})
