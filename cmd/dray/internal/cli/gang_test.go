@@ -109,6 +109,33 @@ func TestGangs(t *testing.T) {
 	}
 }
 
+// A constraint across the claims of a pod does not include claims of other pods of its group. So the second pod, which needs what the first one
+// takes first, may fit: it is not said that it does not.
+func TestGangsWithConstraintsOfTheirPods(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 8, pods: 10}}\n---\n" +
+		"apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\n---\n" +
+		"apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: a}\nspec:\n  driver: gpu.example.com\n  nodeName: a\n" +
+		"  pool: {name: a, generation: 1, resourceSliceCount: 1}\n  devices:\n")
+	for i := range 4 {
+		fmt.Fprintf(&text, "  - {name: gpu-%d, attributes: {numa: {int: %d}}}\n", i, i%2)
+	}
+	for name, selectors := range map[string]string{"any": "", "local": ", selectors: [{cel: {expression: 'device.attributes[\"gpu.example.com\"].numa == 0'}}]"} {
+		fmt.Fprintf(&text, "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: %s}\nspec:\n"+
+			"  metadata: {annotations: {dray-project.github.io/extension: '{\"matchAcross\": [\"gpu.example.com/numa\"]}'}}\n"+
+			"  spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu%s}}]}}\n", name, selectors)
+	}
+	text.WriteString("---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: gang}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n")
+	for p, template := range []string{"any", "local"} {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: Pod\nmetadata: {name: pod-%d}\nspec:\n  schedulingGroup: {podGroupName: gang}\n"+
+			"  containers: [{name: main, image: x}]\n  resourceClaims: [{name: first, resourceClaimTemplateName: %[2]s}, {name: second, resourceClaimTemplateName: %[2]s}]\n", p, template)
+	}
+	out, status := runStatus(text.String(), "dray", "simulate", "gang", "-f", "-", "-o", "jsonpath={.items[0]['fit','verdict','exact']}")
+	if status != cli.ExitUndecided {
+		t.Errorf("status %d, want %d:\n%s", status, cli.ExitUndecided, out)
+	}
+}
+
 // Pods of a group that run count as started, and so do those that wait and need no devices. Finished ones do not.
 func TestStartedPodsOfAGroup(t *testing.T) {
 	const (
