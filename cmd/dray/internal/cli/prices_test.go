@@ -17,6 +17,10 @@ import (
 var eight = strings.NewReplacer("{name: a}", "{name: b}", "{name: a-gpus}", "{name: b-gpus}", "nodeName: a", "nodeName: b", "{name: a, gen", "{name: b, gen",
 	"{name: gpu-3}", "{name: gpu-3}, {name: gpu-4}, {name: gpu-5}, {name: gpu-6}, {name: gpu-7}").Replace(nodeWithGPUs[strings.Index(nodeWithGPUs, "apiVersion: v1\nkind: Node"):])
 
+// two is node c, which has two.
+var two = strings.NewReplacer("{name: b", "{name: c", "nodeName: b", "nodeName: c",
+	", {name: gpu-2}, {name: gpu-3}, {name: gpu-4}, {name: gpu-5}, {name: gpu-6}, {name: gpu-7}", "").Replace(eight)
+
 // Nodes are bought at least cost, as a file says what they cost. Five pods want two GPUs each, and node a has four.
 func TestSimulatePlanPrices(t *testing.T) {
 	for _, test := range []struct {
@@ -26,6 +30,7 @@ func TestSimulatePlanPrices(t *testing.T) {
 	}{
 		{"small", "types: [{name: small, like: a, price: 10}, {name: large, like: b, price: 25}]\nnodes: [b.yaml]", "", cli.ExitOK,
 			"small 10 2 3 20 2 new nodes cost 20, and nothing less will do; 2 pods on the nodes there are"},
+		{"one of two further nodes", "types: [{like: c, price: 10}]\nnodes: [b.yaml, c.yaml]", "", cli.ExitOK, "c 10 3 3 30"},
 		{"large", "types: [{name: small, like: a, price: 10}, {name: large, like: b, price: 15}]\nnodes: [b.yaml]", "", cli.ExitOK,
 			"large 15 1 3 15 1 new node costs 15, and nothing less will do"},
 		{"free", "types: [{like: a, price: 0}]", "", cli.ExitOK, "a 0 2 3 0 2 new nodes cost 0"},
@@ -55,12 +60,12 @@ func TestSimulatePlanPrices(t *testing.T) {
 		{"limit on another", "types: [{like: a, price: 1}]\nlimits: [{types: [b], most: 1}]", "", cli.ExitError, "limits[0]: there is no type of the name b"},
 		{"limit of nothing", "types: [{like: a, price: 1}]\nlimits: [{types: [a]}]", "", cli.ExitError, "limits[0]: most is missing"},
 		{"negative limit", "types: [{like: a, price: 1}]\nlimits: [{types: [a], most: -2}]", "", cli.ExitError, "limits[0]: most: -2: want 0 or more"},
-		{"further nodes", "types: [{like: a, price: 1}]\nnodes: [c.yaml]", "", cli.ExitError, "--prices: nodes: "},
+		{"further nodes", "types: [{like: a, price: 1}]\nnodes: [none.yaml]", "", cli.ExitError, "--prices: nodes: "},
 		{"like", "types: [{like: a, price: 1}]", "--like a", cli.ExitError, "leave out --like and --any"},
 		{"any", "types: [{like: a, price: 1}]", "--any", cli.ExitError, "leave out --like and --any"},
 	} {
 		folder := t.TempDir()
-		for name, text := range map[string]string{"prices.yaml": test.prices, "b.yaml": eight} {
+		for name, text := range map[string]string{"prices.yaml": test.prices, "b.yaml": eight, "c.yaml": two} {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
