@@ -246,22 +246,9 @@ func TestTracker(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer theirs.Stop()
-			var mutex sync.Mutex
-			told := make(map[tracking]string)
-			tell := func(tracker tracking, text string) {
-				mutex.Lock()
-				defer mutex.Unlock()
-				told[tracker] = text
-			}
-			for _, tracker := range []tracking{ours, theirs} {
-				if _, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
-					AddFunc:    func(object any) { tell(tracker, "+"+describe(object.(*resourceapi.ResourceSlice))) },
-					UpdateFunc: func(_, object any) { tell(tracker, "~"+describe(object.(*resourceapi.ResourceSlice))) },
-					DeleteFunc: func(any) { tell(tracker, "-") },
-				}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			heard := &told{last: make(map[tracking]string)}
+			heard.by(t, ours)
+			heard.by(t, theirs)
 			if ours.HasSynced() || theirs.HasSynced() {
 				t.Errorf("before the informers run: synced %t, upstream %t", ours.HasSynced(), theirs.HasSynced())
 			}
@@ -273,7 +260,7 @@ func TestTracker(t *testing.T) {
 				t.Fatal("not synced")
 			}
 			fakeapi.AwaitWatches(t, client)
-			before, wantTold := "", ""
+			before, event := "", ""
 			for _, change := range changes(ctx, client.ResourceV1()) {
 				if err := change.make(); err != nil {
 					t.Fatal(err)
@@ -282,31 +269,63 @@ func TestTracker(t *testing.T) {
 				if !enabled {
 					want = change.unchanged
 				}
-				switch {
-				case want == "":
-					wantTold = "-"
-				case before == "":
-					wantTold = "+" + want
-				case want != before:
-					wantTold = "~" + want
-				}
-				before = want
+				before, event = want, eventOf(before, want, event)
 				for deadline := time.Now().Add(patience); list(t, ours) != want || list(t, theirs) != want; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatalf("%s: shown %q, upstream %q, want %q", change.what, list(t, ours), list(t, theirs), want)
 					}
 				}
 				// Handlers are told after it is shown.
-				fakecluster.Eventually(t, fmt.Sprintf("both are told %q of %s", wantTold, change.what), func() bool {
-					mutex.Lock()
-					defer mutex.Unlock()
-					return told[ours] == wantTold && told[theirs] == wantTold
+				fakecluster.Eventually(t, fmt.Sprintf("both are told %q of %s", event, change.what), func() bool {
+					return heard.lately(ours) == event && heard.lately(theirs) == event
 				})
 			}
 			ours.Stop()
 			theirs.Stop()
 		})
 	}
+}
+
+// told has what the handlers of trackers were told last.
+type told struct {
+	mutex sync.Mutex
+	last  map[tracking]string
+}
+
+// by has a tracker tell it.
+func (l *told) by(t *testing.T, tracker tracking) {
+	t.Helper()
+	tell := func(text string) {
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		l.last[tracker] = text
+	}
+	if _, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { tell("+" + describe(object.(*resourceapi.ResourceSlice))) },
+		UpdateFunc: func(_, object any) { tell("~" + describe(object.(*resourceapi.ResourceSlice))) },
+		DeleteFunc: func(any) { tell("-") },
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *told) lately(tracker tracking) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.last[tracker]
+}
+
+// eventOf is what handlers are told last when a slice is shown as now, given what it was before and what they were told then.
+func eventOf(before, now, last string) string {
+	switch {
+	case now == "":
+		return "-"
+	case before == "":
+		return "+" + now
+	case now != before:
+		return "~" + now
+	}
+	return last
 }
 
 // change is one that a client makes.
