@@ -190,3 +190,21 @@ func TestRefusalsAreOfNodes(t *testing.T) {
 		t.Errorf("remembered of fewer nodes: %v", r)
 	}
 }
+
+// With another form of one claim, a pod asks for its other claims as they are.
+func TestPlaceWith(t *testing.T) {
+	c := read(t, manyNodes+
+		"---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: s}, spec: {driver: d, nodeName: n2, pool: {name: p, generation: 1, resourceSliceCount: 1}, devices: [{name: g0}, {name: g1}, {name: g2}]}}\n"+
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: a}, spec: {containers: [{name: c, image: x}], resourceClaims: [{name: g, resourceClaimTemplateName: two}, {name: h, resourceClaimTemplateName: two}]}}\n")
+	pod := c.Workloads()[0]
+	before, err := c.Place(t.Context(), pod, c.Nodes)
+	if err != nil || before.Placed() || len(before.Before) != 2 {
+		t.Fatalf("four devices of three: placed %t with %d claims, %v", before.Placed(), len(before.Before), err)
+	}
+	smaller := before.Before[1].DeepCopy()
+	smaller.Spec.Devices.Requests[0].Exactly.Count = 1
+	after, err := c.PlaceWith(t.Context(), pod, c.Nodes, smaller)
+	if err != nil || after.Node != "n2" || after.Before[0].Name != before.Before[0].Name || after.Before[1] != smaller {
+		t.Errorf("three devices: on %q with %v, %v", after.Node, after.Before, err)
+	}
+}
