@@ -303,13 +303,23 @@ func TestUndecidedBeforeOtherPreemption(t *testing.T) {
 
 // A search about evicting pods that was given up has the pod tried again with larger limits, as one about the pods as they are.
 func TestUndecidedEvictionIsTriedAgain(t *testing.T) {
-	w := newWorld(t, setting{})
-	for _, undecided := range []bool{false, true} {
-		c, pod := newCycle(), podWith("p")
-		c.undecidedWhatIf.Store(undecided)
-		w.plugin.recordAttempt(w.ctx, c, pod, nil)
-		if raised := w.plugin.budgetLevel(pod.UID) > 0; raised != undecided {
-			t.Errorf("undecided %v: the limits are raised: %v", undecided, raised)
+	low, all := withPriority(podWith("low", "of-low"), 1), gpuClaim("of-low", 28)
+	names := make([]string, 28)
+	for i := range names {
+		names[i] = fmt.Sprint("gpu-", i)
+	}
+	w := impatientWorld(t, nil, gpuClaim("many", 29), hard(), reservedBy(held(all, "hard", names...), low))
+	running(w, "hard", low)
+	for claim, undecided := range map[string]bool{"wanted": true, "many": false} {
+		a := w.attempt(withPriority(podWith("p-"+claim, claim), 10))
+		expect(t, a.preFilter(), fwk.Success, "")
+		// It is known that the pod does not fit now.
+		why := map[bool]string{true: "4 devices: too few left (the others: in use)", false: "29 devices: the node has fewer"}[undecided]
+		expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "request gpus wants "+why)
+		_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+		expect(t, status, fwk.Unschedulable, "")
+		if raised := w.plugin.budgetLevel(a.pod.UID) > 0; raised != undecided {
+			t.Errorf("claim %s: the limits are raised: %v, want %v", claim, raised, undecided)
 		}
 	}
 }

@@ -121,6 +121,52 @@ func TestDeallocate(t *testing.T) {
 	}
 }
 
+// What a preempted pod alone uses is deallocated, again after a conflict, unless the claim became another one or is free. Of a
+// claim that others use, the reservation goes. The manager gets what was written.
+func TestRelease(t *testing.T) {
+	conflict := apierrors.NewConflict(resourceapi.Resource("resourceclaims"), "one", errors.New("older"))
+	refused := apierrors.NewForbidden(resourceapi.Resource("resourceclaims"), "one", errors.New("policy"))
+	const update, get, patch = "update resourceclaims/status", "get resourceclaims", "patch resourceclaims/status"
+	for name, test := range map[string]struct {
+		change   func(*resourceapi.ResourceClaim) // since the pod was scheduled
+		failures []error
+		calls    []string
+		assumed  int
+	}{
+		"alone":               {nil, nil, []string{update}, 1},
+		"written meanwhile":   {nil, []error{conflict}, []string{update, get, update}, 1},
+		"replaced meanwhile":  {func(c *resourceapi.ResourceClaim) { c.UID = "other" }, []error{conflict}, []string{update, get}, 0},
+		"freed meanwhile":     {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, []error{conflict}, []string{update, get}, 0},
+		"shared meanwhile":    {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].UID = "b" }, []error{conflict}, []string{update, get, patch}, 0},
+		"refused by a policy": {nil, []error{refused}, []string{update}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := boundClaim(allocationOf("gpu-0"))
+			claim.Object.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{UID: "a"}}
+			stored := claim.Object.DeepCopy()
+			if test.change != nil {
+				test.change(stored)
+			}
+			client, dra := fake.NewClientset(stored), &claimSink{}
+			client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if len(test.failures) == 0 {
+					return false, nil, nil
+				}
+				err := test.failures[0]
+				test.failures = test.failures[1:]
+				return true, nil, err
+			})
+			writer(client, dra).Release(t.Context(), claim, "a")
+			if got := written(client); !slices.Equal(got, test.calls) {
+				t.Errorf("asked %q, want %q", got, test.calls)
+			}
+			if free := claim.Object.Status.Allocation == nil; len(dra.assumed) != test.assumed || free != (test.assumed > 0) {
+				t.Errorf("the manager got %d claims, want %d; the claim is free: %v", len(dra.assumed), test.assumed, free)
+			}
+		})
+	}
+}
+
 // Only a claim that the API server has is deleted.
 func TestDeleteCreated(t *testing.T) {
 	client := fake.NewClientset()

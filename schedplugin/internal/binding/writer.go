@@ -108,7 +108,8 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 	}
 	var failure error
 	attempts, unknown := 0, false
-	err := wait.PollUntilContextTimeout(ctx, confirmInterval, confirmTimeout, true, func(context.Context) (bool, error) {
+	// It asks at least once, and its own error says only that it is over.
+	_ = wait.PollUntilContextTimeout(ctx, confirmInterval, confirmTimeout, true, func(context.Context) (bool, error) {
 		failure = retry.RetryOnConflict(retry.DefaultRetry, update)
 		unknown = mayBeWritten(failure) || unknown && isRefusal(failure)
 		if attempts++; attempts == eventAttempt && unknown {
@@ -117,9 +118,6 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1
 		}
 		return !unknown, nil
 	})
-	if failure == nil {
-		failure = err
-	}
 	return written, failure
 }
 

@@ -312,7 +312,11 @@ func TestClaimsChangedInPlace(t *testing.T) {
 		{func() { claim.Status.Allocation.Devices = allocation("3").Devices }, []string{"3"}},
 		{func() { claim.UID = "b" }, []string{"3"}},
 		{func() { claim.Status.Allocation = nil }, nil},
-		{func() { claim.Status.Allocation = allocation("5") }, []string{"5"}},
+		{func() {
+			claim.Status.Allocation = allocation("5")
+			claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, allocation("1").Devices.Results...)
+		}, []string{"1", "5"}},
+		{func() { claim.Status.Allocation.Devices.Results = claim.Status.Allocation.Devices.Results[:1] }, []string{"5"}},
 		{func() { claim.Status.Allocation = nil; c.put("z", "z", "4") }, []string{"4"}},
 	} {
 		test.change()
