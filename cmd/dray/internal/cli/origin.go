@@ -67,6 +67,8 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&o.kustomization, "kustomize", "k", "", "folder with a kustomization, instead of a cluster; may be used together with -f")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long the command may take, as in 30s; 0 is for ever")
 	o.kube.AddFlags(flags)
+	// What help says goes into pages that others read: it must not have the home of who builds them.
+	flags.Lookup("cache-dir").DefValue = "$HOME/.kube/cache"
 	o.gates.addTo(flags)
 	flags.StringVar(&o.validate, "validate", string(input.FindingsFail),
 		"how to treat objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")

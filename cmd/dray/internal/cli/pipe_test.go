@@ -273,10 +273,11 @@ func TestLiveSelection(t *testing.T) {
 	}
 }
 
-// Pages of the manual are written for each command, the same each time.
+// Pages of the manual are written for each command, the same each time and by everybody.
 func TestManualPages(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	for _, folder := range []string{first, second} {
+		t.Setenv("HOME", folder)
 		if output, status := runStatus("", "dray", "man", folder); status != cli.ExitOK {
 			t.Fatalf("exit status %d:\n%s", status, output)
 		}
