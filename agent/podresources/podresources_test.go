@@ -254,3 +254,31 @@ func TestJudgeRemembers(t *testing.T) {
 		check("kubelet said that it ended before it was deleted", lists(0), "")
 	})
 }
+
+// A pod wants what it requests until none of its containers runs, whatever its phase says: others than kubelet may set that.
+func TestWants(t *testing.T) {
+	running := []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}, {State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	for name, test := range map[string]struct {
+		status corev1.PodStatus
+		want   string
+	}{
+		"pending":                       {corev1.PodStatus{Phase: corev1.PodPending}, "ns/a"},
+		"succeeded":                     {corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: running[:1]}, ""},
+		"failed, and never ran":         {corev1.PodStatus{Phase: corev1.PodFailed}, ""},
+		"failed, and a container runs":  {corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: running}, "ns/a"},
+		"failed, and an init one runs":  {corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: running}, "ns/a"},
+		"the scheduler made it a claim": {corev1.PodStatus{ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{RequestMappings: []corev1.ContainerExtendedResourceRequest{{ResourceName: "example.com/gpu"}}}}, ""},
+		"only another one of it is one": {corev1.PodStatus{ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{RequestMappings: []corev1.ContainerExtendedResourceRequest{{ResourceName: "example.com/nic"}}}}, "ns/a"},
+	} {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Status: test.status}
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"example.com/gpu": apiresource.MustParse("1"), corev1.ResourceCPU: apiresource.MustParse("1")}}}}
+		other := *pod.DeepCopy()
+		other.Name, other.Spec = "other", corev1.PodSpec{}
+		if got := Wants([]corev1.Pod{other, pod}, func(name string) bool { return name == "example.com/gpu" }); got != test.want {
+			t.Errorf("%s: %q wants it, want %q", name, got, test.want)
+		}
+		if got := Wants([]corev1.Pod{pod}, func(name string) bool { return name == "example.com/fpga" }); got != "" {
+			t.Errorf("%s: %q wants another one", name, got)
+		}
+	}
+}

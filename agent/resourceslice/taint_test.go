@@ -147,6 +147,13 @@ func TestTaintAll(t *testing.T) {
 	if got := before.Pools[node].Slices; len(got) != 3 || len(got[0].Devices[0].Taints) != 0 {
 		t.Errorf("the argument was modified")
 	}
+	// One of the same key has another effect, and one of the same effect another key.
+	stays := taint("lost")
+	stays.Effect = resourceapi.DeviceTaintEffectNoExecute
+	got = TaintAll(pool(sliceWith(tainted("d", stays, taint("old")))), taint("lost"))
+	if got := got.Pools[node].Slices[0].Devices[0].Taints; len(got) != 3 || got[2] != taint("lost") {
+		t.Errorf("a device with other taints has %v", got)
+	}
 	if got := TaintAll(nil, taint("lost")); len(got.Pools) != 0 {
 		t.Errorf("got pools %v", got.Pools)
 	}

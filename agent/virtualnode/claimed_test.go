@@ -191,3 +191,29 @@ func TestTheLatestEndIsTold(t *testing.T) {
 		t.Errorf("the pod is %s", phase)
 	}
 }
+
+// A pod whose claims are being released is there with its last status, though the provider has forgotten it; a failure of the
+// provider, and another pod, are told as they are.
+func TestPodsThatEnd(t *testing.T) {
+	p := &pods{known: map[string]*corev1.Pod{"runs": pod("runs")}}
+	c := newTestClaimed(t, p)
+	c.markEnding(ended(pod("ending")))
+	c.markEnding(ended(pod("runs")))
+	for name, want := range map[string]corev1.PodPhase{"ending": corev1.PodSucceeded, "runs": corev1.PodPending} {
+		if got, err := c.GetPodStatus(t.Context(), "ns", name); err != nil || got.Phase != want {
+			t.Errorf("%s: %v, %v; want %s", name, got, err, want)
+		}
+	}
+	if got, err := c.GetPodStatus(t.Context(), "ns", "none"); got != nil || !errdefs.IsNotFound(err) {
+		t.Errorf("a pod that is not there: %v, %v", got, err)
+	}
+	if err := c.UpdatePod(t.Context(), pod("ending")); err != nil {
+		t.Errorf("update: %v", err)
+	}
+	if err := c.DeletePod(t.Context(), pod("ending")); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if err := c.DeletePod(t.Context(), pod("none")); !errdefs.IsNotFound(err) {
+		t.Errorf("delete one that is not there: %v", err)
+	}
+}

@@ -133,6 +133,31 @@ func TestAdoption(t *testing.T) {
 	f.expectNothing(t)
 }
 
+// TestFoundPodsAreReported once somebody listens, also if nothing becomes of them any more.
+func TestFoundPodsAreReported(t *testing.T) {
+	f := killed(t, shell("echo began; exec sleep 98763", corev1.RestartPolicyNever))
+	f.awaitLog(t, "began")
+	found, err := process.New(f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Provider = found
+	t.Cleanup(func() { f.Close(0) })
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if status, err := f.GetPodStatus(t.Context(), "ns", "a"); err == nil && status.Phase == corev1.PodRunning {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the pod is not found")
+		}
+	}
+	for len(f.reports) > 0 {
+		<-f.reports // of the provider before
+	}
+	f.NotifyPods(t.Context(), func(pod *corev1.Pod) { f.reports <- pod })
+	f.await(t, "the pod that was found", isPhase(corev1.PodRunning))
+}
+
 // expectNothing looks for what pods leave on the disk.
 func (f *fixture) expectNothing(t *testing.T) {
 	t.Helper()

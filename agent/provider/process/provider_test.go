@@ -257,7 +257,10 @@ func TestRestart(t *testing.T) {
 	if err := f.DeletePod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	f.await(t, "the end", isPhase(corev1.PodFailed))
+	// It waits for nothing any more, and is what it was when it ran last.
+	if is := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0]; is.State.Terminated == nil || is.State.Terminated.ExitCode != 3 || is.RestartCount != 1 {
+		t.Errorf("in the end: %v", is)
+	}
 }
 
 // TestGrace has a process that heeds SIGTERM.
