@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/dray-project/dray/cmd/dray/internal/cli"
 )
 
@@ -270,6 +272,30 @@ func TestLiveSelection(t *testing.T) {
 	}
 	if output := run("", "dray", "explain", "--kubeconfig", kubeconfig, "--context", "test", "-n", "default"); !strings.HasPrefix(output, "Nothing that is pending is selected:") {
 		t.Errorf("explain in another namespace:\n%s", output)
+	}
+}
+
+// A page is headed by the context that it was read with, if there is one.
+func TestViewNamesTheCluster(t *testing.T) {
+	atRepository(t)
+	_, kubeconfig := serve(t, "examples/single-gpu")
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for flag, want := range map[string]string{"--kubeconfig=" + kubeconfig: "cluster test", "--server=" + config.Clusters["test"].Server: "cluster"} {
+		page := filepath.Join(t.TempDir(), "page.html")
+		arguments := []string{"dray", "view", "--output", page, flag}
+		if want == "cluster test" {
+			arguments = append(arguments, "--context=test")
+		}
+		if output, status := runStatus("", arguments...); status != cli.ExitOK {
+			t.Fatalf("exit status %d:\n%s", status, output)
+		}
+		if content, err := os.ReadFile(page); err != nil || !bytes.Contains(content, []byte(`"source":"`+want+`"`)) {
+			t.Errorf("%s: error %v, or no source %q in the page", flag, err, want)
+		}
 	}
 }
 

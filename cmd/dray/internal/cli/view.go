@@ -190,7 +190,7 @@ func (f *viewFlags) arguments() string {
 	return strings.TrimSpace(f.origin.terminal(&output{}).Flags)
 }
 
-// write writes the page to a file, atomically.
+// write writes the page to a file.
 func (f *viewFlags) write(p *view.Picture) error {
 	if f.file == "-" {
 		return view.WriteFile(f.origin.streams.Out, p)

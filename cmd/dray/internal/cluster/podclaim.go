@@ -45,7 +45,7 @@ func (c *Cluster) claimByKey(key types.NamespacedName) (*resourceapi.ResourceCla
 		return claim, nil
 	}
 	for _, w := range c.Workloads() {
-		if !c.Uses(w, Workload{Claim: key}) {
+		if w.Pod == nil {
 			continue
 		}
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {

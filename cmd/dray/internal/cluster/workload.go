@@ -143,16 +143,6 @@ func (c *Cluster) ClaimKeys() []types.NamespacedName {
 	return keys
 }
 
-// Uses reports whether w is the other workload, or a pod that uses its claim.
-func (c *Cluster) Uses(w, other Workload) bool {
-	if w.Pod == nil || other.Pod != nil {
-		return w == other
-	}
-	return slices.ContainsFunc(w.Pod.Spec.ResourceClaims, func(podClaim corev1.PodResourceClaim) bool {
-		return c.claims.Key(w.Pod, podClaim) == other.Claim
-	})
-}
-
 // Used returns the claims that a pod uses, as workloads.
 func (c *Cluster) Used(w Workload) []Workload {
 	var used []Workload

@@ -251,8 +251,8 @@ type column struct {
 func (f Format) columns() ([]column, error) {
 	var columns []column
 	for spec := range strings.SplitSeq(f.argument, ",") {
-		header, where, ok := strings.Cut(spec, ":")
-		if !ok || header == "" || where == "" {
+		header, where, _ := strings.Cut(spec, ":")
+		if header == "" || where == "" {
 			return nil, fmt.Errorf("--output custom-columns: %q: want HEADER:PATH", spec)
 		}
 		path, err := parsePath(where)
