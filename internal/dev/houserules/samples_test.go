@@ -128,6 +128,7 @@ var referenceSamples = []sample{
 var wordSamples = []sample{
 	{"words", "a home", one("a.go", "package a\nvar p = \"/"+"root/x\""), "a.go:2:"},
 	{"words", "a scratch folder", one("Makefile", "x:\n\tcp a /"+"tmp/b\n"), "Makefile:2:"},
+	{"words", "a hidden folder of somebody", one("docs/page.md", "the default is \"/"+"root/.kube/cache\"\n"), "docs/page.md:1:"},
 	{"words", "a registry", one("Makefile", "export GOPROXY := https://proxy."+"golang.org"), "is a package registry"},
 	{"words", "a conversation", one("a.go", "package a\n// Out of time"+"box."), "is not for readers"},
 	{"words", "paths of every node", one("a.go", "package a\nvar p = \"/dev/nvidia0\" // request/subrequest, $HOME/src/x, a/tmp/b"), ""},

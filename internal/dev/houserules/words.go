@@ -14,7 +14,7 @@ import (
 // with a meaning on every node, such as those below /dev or /sys, pass.
 var placeOnDisk = regexp.MustCompile(`(?:^|[^\w./~}-])/(?:` + strings.Join([]string{
 	"root", "home", "Users", "tmp", "work", "workspace", "builds", "mnt", "var/tmp",
-}, "|") + `)/\w`)
+}, "|") + `)/\.?\w`)
 
 // registryHost matches where packages are downloaded from: which mirror
 // somebody uses is theirs to configure.
