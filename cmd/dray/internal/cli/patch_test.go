@@ -118,6 +118,7 @@ func TestExplainPatchOfPods(t *testing.T) {
 func TestOverview(t *testing.T) {
 	atRepository(t)
 	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBERNETES_SERVICE_HOST", "") // which pods have
 	for _, test := range []struct {
 		name, arguments string
 		want, without   []string
