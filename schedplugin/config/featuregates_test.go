@@ -106,11 +106,13 @@ func stage(spec *featuregate.FeatureSpec) string {
 	return string(spec.PreRelease)
 }
 
-// specAt is what holds in a version, nil if the gate is not there yet. Of several for one version the last one holds.
+// specAt is what holds in a version, nil if the gate is not there yet. Of several for one version the last one holds, but for
+// those that need components of which none is older: without --min-compatibility-version, the version before may be among them.
 func specAt(specs featuregate.VersionedSpecs, at string) *featuregate.FeatureSpec {
 	var found *featuregate.FeatureSpec
+	held, oldest := version.MustParse(at), version.MustParse(at).SubtractMinor(1)
 	for i := range specs {
-		if !specs[i].Version.GreaterThan(version.MustParse(at)) {
+		if !specs[i].Version.GreaterThan(held) && (specs[i].MinCompatibilityVersion == nil || !specs[i].MinCompatibilityVersion.GreaterThan(oldest)) {
 			found = &specs[i]
 		}
 	}

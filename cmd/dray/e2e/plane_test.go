@@ -103,7 +103,7 @@ func expect(t *testing.T, command string, status int, want ...string) string {
 var resources = map[string]string{
 	"CronJob": "cronjobs", "Deployment": "deployments", "DeviceClass": "deviceclasses", "Job": "jobs", "Namespace": "namespaces", "Node": "nodes",
 	"Pod": "pods", "PriorityClass": "priorityclasses", "PersistentVolumeClaim": "persistentvolumeclaims", "ReplicaSet": "replicasets", "ResourceClaim": "resourceclaims",
-	"ResourceClaimTemplate": "resourceclaimtemplates", "ResourceSlice": "resourceslices", "StatefulSet": "statefulsets",
+	"DeviceTaintRule": "devicetaintrules", "ResourceClaimTemplate": "resourceclaimtemplates", "ResourceSlice": "resourceslices", "StatefulSet": "statefulsets",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition": "customresourcedefinitions", "JobSet": "jobsets", "VirtualMachine": "virtualmachines",
 	"VirtualMachineInstance": "virtualmachineinstances", "Workflow": "workflows",

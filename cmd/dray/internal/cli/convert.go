@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/devmgmt/translate"
@@ -77,7 +76,11 @@ func newConvert(o *origin) *cobra.Command {
 
 func (f *convertFlags) run(ctx context.Context) error {
 	f.origin.untranslated = true
-	objects, err := f.origin.read(ctx, cel.NewCache(programs))
+	options, err := f.origin.options()
+	if err != nil {
+		return err
+	}
+	objects, err := f.origin.read(ctx, options)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ var gates = []gate{
 	{"DRADeviceTaintRules", true, ga, func(s *switches) *bool { return &s.taintRules }},
 	{"DRADeviceTaints", true, ga, func(s *switches) *bool { return &s.DeviceTaints }},
 	{"DRAExtendedResource", true, ga, func(s *switches) *bool { return &s.extendedResources }},
-	{"DRAFractionalCapacityRange", true, beta, func(s *switches) *bool { return &s.FractionalCapacityRange }},
+	{"DRAFractionalCapacityRange", false, beta, func(s *switches) *bool { return &s.FractionalCapacityRange }},
 	{"DRAListTypeAttributes", false, alpha, func(s *switches) *bool { return &s.ListTypeAttributes }},
 	{"DRANodeAllocatableResources", false, alpha, nil},
 	{"DRAOptionalNodeOperations", false, alpha, func(s *switches) *bool { return &s.OptionalNodeOperations }},

@@ -153,7 +153,7 @@ func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := o.read(ctx, options.Programs)
+	objects, err := o.read(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +193,11 @@ func unlessDone[T any](ctx context.Context, work func() (T, error)) (result T, e
 	}
 }
 
-func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, error) {
+func (o *origin) read(ctx context.Context, of cluster.Options) (*input.Objects, error) {
 	if !o.live() {
 		p := newProgress(o.streams.Err, "reading objects", -1)
 		defer p.done()
-		options := o.reading(cache)
+		options := o.reading(of)
 		options.Step, options.Kustomization = p.step, o.kustomization
 		return unlessDone(ctx, func() (*input.Objects, error) { return input.Read(o.files, o.streams.In, options) })
 	}
@@ -232,11 +232,11 @@ func (o *origin) explainUnanswered(ctx context.Context, config *rest.Config, err
 	return err
 }
 
-// reading returns the options for reading manifests.
-func (o *origin) reading(cache *cel.Cache) input.Options {
+// reading returns the options for reading manifests, for a cluster with these options.
+func (o *origin) reading(options cluster.Options) input.Options {
 	return input.Options{
 		Namespace:    o.namespace(),
-		Validate:     validation.New(validation.Programs{Cache: cache}).Object,
+		Validate:     validation.New(validation.Programs{Cache: options.Programs}, options.Features.FractionalCapacityRange).Object,
 		Findings:     input.Findings(o.validate),
 		Untranslated: o.untranslated,
 	}

@@ -184,7 +184,11 @@ func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path str
 	}
 	further := &input.Objects{}
 	if len(list.Nodes) > 0 {
-		if further, err = input.Read(list.Nodes, nil, o.reading(s.Programs())); err != nil {
+		options, err := o.options()
+		if err != nil {
+			return err
+		}
+		if further, err = input.Read(list.Nodes, nil, o.reading(options)); err != nil {
 			return fmt.Errorf("--prices: nodes: %w", err)
 		}
 	}

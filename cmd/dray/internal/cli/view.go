@@ -108,7 +108,7 @@ func (f *viewFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reading := f.origin.reading(options.Programs)
+	reading := f.origin.reading(options)
 	source := &view.Source{
 		Build: func(objects *input.Objects) (*cluster.Cluster, error) { return cluster.New(objects, options) },
 		Read: func(text string) (*input.Objects, error) {
@@ -149,7 +149,7 @@ func (f *viewFlags) run(ctx context.Context) error {
 // read reads files, or the cluster, which it then follows by watches.
 func (f *viewFlags) read(ctx context.Context, options cluster.Options) (*input.Objects, *input.Follower, error) {
 	if !f.origin.live() {
-		objects, err := f.origin.read(ctx, options.Programs)
+		objects, err := f.origin.read(ctx, options)
 		return objects, nil, err
 	}
 	client, config, err := f.origin.client()

@@ -17,6 +17,11 @@ func SetDefaults(object runtime.Object) {
 	switch object := object.(type) {
 	case *resourceapi.ResourceClaim:
 		setRequestDefaults(object.Spec.Devices.Requests)
+		if allocation := object.Status.Allocation; allocation != nil {
+			for i := range allocation.Devices.Results {
+				setTolerationDefaults(allocation.Devices.Results[i].Tolerations)
+			}
+		}
 	case *resourceapi.ResourceClaimTemplate:
 		setRequestDefaults(object.Spec.Spec.Devices.Requests)
 	case *corev1.Node:

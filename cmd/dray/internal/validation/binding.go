@@ -12,12 +12,18 @@ import (
 
 // binding validates binding conditions. A condition must not be both a binding condition and a
 // failure condition.
-func binding(device *resourceapi.Device, path *field.Path) field.ErrorList {
+func binding(successes, failures []string, path *field.Path) field.ErrorList {
 	success, failure := path.Child("bindingConditions"), path.Child("bindingFailureConditions")
-	errs := conditions(device.BindingConditions, resourceapi.BindingConditionsMaxSize, success)
-	errs = append(errs, conditions(device.BindingFailureConditions, resourceapi.BindingFailureConditionsMaxSize, failure)...)
-	for i, condition := range device.BindingFailureConditions {
-		if slices.Contains(device.BindingConditions, condition) {
+	errs := conditions(successes, resourceapi.BindingConditionsMaxSize, success)
+	errs = append(errs, conditions(failures, resourceapi.BindingFailureConditionsMaxSize, failure)...)
+	switch {
+	case len(successes) == 0 && len(failures) > 0:
+		errs = append(errs, field.Required(success, "must be set together with bindingFailureConditions"))
+	case len(failures) == 0 && len(successes) > 0:
+		errs = append(errs, field.Required(failure, "must be set together with bindingConditions"))
+	}
+	for i, condition := range failures {
+		if slices.Contains(successes, condition) {
 			errs = append(errs, field.Invalid(failure.Index(i), shorten(condition), "must not be one of bindingConditions"))
 		}
 	}

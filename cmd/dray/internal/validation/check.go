@@ -25,10 +25,13 @@ type Expressions interface {
 }
 
 // Checker validates objects. It is safe for concurrent use if its Expressions are.
-type Checker struct{ expressions Expressions }
+type Checker struct {
+	expressions Expressions
+	fractions   bool
+}
 
-// New returns a Checker that compiles expressions with e.
-func New(e Expressions) *Checker { return &Checker{e} }
+// New returns a Checker that compiles expressions with e. fractions is the feature gate DRAFractionalCapacityRange.
+func New(e Expressions, fractions bool) *Checker { return &Checker{e, fractions} }
 
 // Object returns the errors of a v1 object after defaulting, one per field. Objects of other types
 // have none.
@@ -57,9 +60,10 @@ func (c *Checker) check(object runtime.Object) field.ErrorList {
 		return append(objectName(object), c.claim(&object.Spec.Spec.Devices, spec.Child("spec", "devices"))...)
 	case *resourceapi.DeviceClass:
 		errs := append(objectName(object), c.selectors(object.Spec.Selectors, spec.Child("selectors"))...)
+		errs = append(errs, extendedResourceName(object.Spec.ExtendedResourceName, spec.Child("extendedResourceName"))...)
 		return append(errs, classConfigs(object.Spec.Config, spec.Child("config"))...)
 	case *resourceapi.ResourceSlice:
-		return append(objectName(object), slice(&object.Spec, spec)...)
+		return append(objectName(object), c.slice(&object.Spec, spec)...)
 	case *resourceapi.DeviceTaintRule:
 		errs := append(objectName(object), taintSelector(object.Spec.DeviceSelector, spec.Child("deviceSelector"))...)
 		return append(errs, taint(object.Spec.Taint, spec.Child("taint"))...)
@@ -79,6 +83,12 @@ func podClaims(claims []corev1.PodResourceClaim, path *field.Path) field.ErrorLi
 		errs = append(errs, uniqueLabel(claim.Name, seen, at.Child("name"))...)
 		if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
 			errs = append(errs, field.Invalid(at, shorten(claim.Name), "must set exactly one of resourceClaimName and resourceClaimTemplateName"))
+		}
+		if claim.ResourceClaimName != nil {
+			errs = append(errs, subdomain(*claim.ResourceClaimName, at.Child("resourceClaimName"))...)
+		}
+		if claim.ResourceClaimTemplateName != nil {
+			errs = append(errs, subdomain(*claim.ResourceClaimTemplateName, at.Child("resourceClaimTemplateName"))...)
 		}
 	}
 	return errs
@@ -104,10 +114,19 @@ func container(c *corev1.Container, claims []string, path *field.Path) field.Err
 	return append(containerClaims(c, claims, path), containerResources(&c.Resources, path.Child("resources"))...)
 }
 
-// containerClaims checks that a container uses only claims of its pod.
+// containerClaims checks that a container uses only claims of its pod, each once: as a whole, or some of its requests.
 func containerClaims(container *corev1.Container, known []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, claim := range container.Resources.Claims {
+		at := path.Child("resources", "claims").Index(i)
+		if slices.ContainsFunc(container.Resources.Claims[:i], func(other corev1.ResourceClaim) bool {
+			return other.Name == claim.Name && (other.Request == claim.Request || other.Request == "" || claim.Request == "")
+		}) {
+			errs = append(errs, field.Duplicate(at, shorten(claim.Name)))
+		}
+		if claim.Request != "" {
+			errs = append(errs, label(claim.Request, at.Child("request"))...)
+		}
 		if slices.Contains(known, claim.Name) {
 			continue
 		}
@@ -115,7 +134,7 @@ func containerClaims(container *corev1.Container, known []string, path *field.Pa
 		if hint := spelling.DidYouMean(claim.Name, known); hint != "" {
 			detail += ": " + hint
 		}
-		errs = append(errs, field.Invalid(path.Child("resources", "claims").Index(i).Child("name"), shorten(claim.Name), detail))
+		errs = append(errs, field.Invalid(at.Child("name"), shorten(claim.Name), detail))
 	}
 	return errs
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func devices(spec *resourceapi.ResourceSliceSpec, path *field.Path) field.ErrorList {
+func (c *Checker) devices(spec *resourceapi.ResourceSliceSpec, path *field.Path) field.ErrorList {
 	if errs := tooMany(path, len(spec.Devices), maxDevices(spec.Devices)); len(errs) > 0 {
 		return errs
 	}
@@ -21,7 +21,7 @@ func devices(spec *resourceapi.ResourceSliceSpec, path *field.Path) field.ErrorL
 	for i := range spec.Devices {
 		at := path.Index(i)
 		errs = append(errs, uniqueLabel(spec.Devices[i].Name, seen, at.Child("name"))...)
-		errs = append(errs, device(&spec.Devices[i], at)...)
+		errs = append(errs, c.device(&spec.Devices[i], at)...)
 		errs = append(errs, deviceReach(&spec.Devices[i], ptr.Deref(spec.PerDeviceNodeSelection, false), at)...)
 	}
 	return errs
@@ -47,18 +47,18 @@ func hasLists(device *resourceapi.Device) bool {
 	return false
 }
 
-func device(device *resourceapi.Device, path *field.Path) field.ErrorList {
+func (c *Checker) device(device *resourceapi.Device, path *field.Path) field.ErrorList {
 	errs := tooMany(path, len(device.Attributes)+len(device.Capacity), resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
 	errs = append(errs, attributes(device.Attributes, path.Child("attributes"))...)
 	multiple := ptr.Deref(device.AllowMultipleAllocations, false)
 	for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
-		errs = append(errs, capacity(name, device.Capacity[name], multiple, path.Child("capacity"))...)
+		errs = append(errs, c.capacity(name, device.Capacity[name], multiple, path.Child("capacity"))...)
 	}
 	errs = append(errs, tooMany(path.Child("taints"), len(device.Taints), resourceapi.DeviceTaintsMaxLength)...)
 	for i, each := range device.Taints {
 		errs = append(errs, taint(each, path.Child("taints").Index(i))...)
 	}
-	errs = append(errs, binding(device, path)...)
+	errs = append(errs, binding(device.BindingConditions, device.BindingFailureConditions, path)...)
 	return append(errs, consumption(device.ConsumesCounters, path.Child("consumesCounters"))...)
 }
 

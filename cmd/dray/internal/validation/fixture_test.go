@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/cel"
@@ -28,7 +29,7 @@ type rule struct {
 
 func checkRules(t *testing.T, rules []rule) {
 	t.Helper()
-	checker := validation.New(validation.Programs{Cache: cel.NewCache(100)})
+	checker := validation.New(validation.Programs{Cache: cel.NewCache(100)}, true)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			input.SetDefaults(r.object)
@@ -113,4 +114,21 @@ func listOf(n int, entry string) string {
 		entries[i] = strings.ReplaceAll(entry, "%d", fmt.Sprint(i))
 	}
 	return strings.Join(entries, ", ")
+}
+
+// counting is what a device has that consumes counters.
+const counting = "consumesCounters: [{counterSet: s, counters: {c: {value: 1}}}]"
+
+// selectedBy is a slice for the nodes of a selector with such terms.
+func selectedBy(terms string) *resourceapi.ResourceSlice {
+	return sliceOf("nodeSelector: {nodeSelectorTerms: [" + terms + "]}")
+}
+
+// derivedOf is a claim whose request a has these derived attributes, and which compares those named a.example.com/n0 to n31.
+func derivedOf(attributes string) *resourceapi.ResourceClaim {
+	claim := requestOf("derivedAttributes: [" + attributes + "]")
+	for i := range resourceapi.DeviceConstraintsMaxSize {
+		claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(fmt.Sprintf("a.example.com/n%d", i)))})
+	}
+	return claim
 }

@@ -71,20 +71,28 @@ func poolName(name string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// qualifiedName validates "id" or "domain/id".
+// qualifiedName validates "id" or "domain/id". The API server takes all names with two slashes.
 func qualifiedName(name string, path *field.Path) field.ErrorList {
-	if domain, id, qualified := strings.Cut(name, "/"); qualified {
-		return append(driverName(domain, path), cIdentifier(id, path)...)
+	domain, id, qualified := strings.Cut(name, "/")
+	switch {
+	case !qualified:
+		return cIdentifier(name, path)
+	case strings.Contains(id, "/"):
+		return nil
 	}
-	return cIdentifier(name, path)
+	return append(driverName(domain, path), cIdentifier(id, path)...)
 }
 
+// fullyQualifiedName validates "domain/id", where the domain must not have capitals.
 func fullyQualifiedName(name string, path *field.Path) field.ErrorList {
-	if name == "" {
+	domain, id, qualified := strings.Cut(name, "/")
+	switch {
+	case name == "":
 		return field.ErrorList{field.Required(path, "")}
-	}
-	if !strings.Contains(name, "/") {
+	case !qualified:
 		return field.ErrorList{field.Invalid(path, shorten(name), "must include a domain, as in dra.example.com/name")}
+	case strings.ToLower(domain) != domain && !strings.Contains(id, "/"):
+		return append(subdomain(domain, path), cIdentifier(id, path)...)
 	}
 	return qualifiedName(name, path)
 }

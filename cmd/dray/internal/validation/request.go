@@ -15,32 +15,31 @@ type demand struct {
 	mode        resourceapi.DeviceAllocationMode
 	count       int64
 	tolerations []resourceapi.DeviceToleration
-	capacity    *resourceapi.CapacityRequirements
-	derived     []resourceapi.DeviceDerivedAttribute
 }
 
-func (c *Checker) request(request *resourceapi.DeviceRequest, path *field.Path) field.ErrorList {
+func (c *Checker) request(request *resourceapi.DeviceRequest, compared map[comparedAttribute]bool, path *field.Path) field.ErrorList {
 	exactly, alternatives := request.Exactly, request.FirstAvailable
 	switch {
 	case exactly != nil && len(alternatives) > 0:
 		return field.ErrorList{field.Invalid(path, shorten(request.Name), "must set exactly one of exactly and firstAvailable")}
 	case exactly != nil:
-		return c.demand(demand{exactly.DeviceClassName, exactly.Selectors, exactly.AllocationMode, exactly.Count,
-			exactly.Tolerations, exactly.Capacity, exactly.DerivedAttributes}, path.Child("exactly"))
+		at := path.Child("exactly")
+		errs := c.demand(demand{exactly.DeviceClassName, exactly.Selectors, exactly.AllocationMode, exactly.Count, exactly.Tolerations}, at)
+		return append(errs, c.derived(exactly.DerivedAttributes, compared, at.Child("derivedAttributes"), request.Name)...)
 	case len(alternatives) > 0:
-		return c.alternatives(alternatives, path.Child("firstAvailable"))
+		return c.alternatives(request, compared, path.Child("firstAvailable"))
 	}
 	return field.ErrorList{field.Required(path, "must set exactly one of exactly and firstAvailable")}
 }
 
-func (c *Checker) alternatives(alternatives []resourceapi.DeviceSubRequest, path *field.Path) field.ErrorList {
-	errs := tooMany(path, len(alternatives), resourceapi.FirstAvailableDeviceRequestMaxSize)
+func (c *Checker) alternatives(request *resourceapi.DeviceRequest, compared map[comparedAttribute]bool, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(request.FirstAvailable), resourceapi.FirstAvailableDeviceRequestMaxSize)
 	seen := make(map[string]bool)
-	for i, sub := range alternatives {
-		at := path.Index(i)
+	for i := range request.FirstAvailable {
+		sub, at := &request.FirstAvailable[i], path.Index(i)
 		errs = append(errs, uniqueLabel(sub.Name, seen, at.Child("name"))...)
-		errs = append(errs, c.demand(demand{sub.DeviceClassName, sub.Selectors, sub.AllocationMode, sub.Count,
-			sub.Tolerations, sub.Capacity, sub.DerivedAttributes}, at)...)
+		errs = append(errs, c.demand(demand{sub.DeviceClassName, sub.Selectors, sub.AllocationMode, sub.Count, sub.Tolerations}, at)...)
+		errs = append(errs, c.derived(sub.DerivedAttributes, compared, at.Child("derivedAttributes"), request.Name, request.Name+"/"+sub.Name)...)
 	}
 	return errs
 }
@@ -49,14 +48,10 @@ func (c *Checker) demand(d demand, path *field.Path) field.ErrorList {
 	errs := subdomain(d.class, path.Child("deviceClassName"))
 	errs = append(errs, amount(d.mode, d.count, path)...)
 	errs = append(errs, c.selectors(d.selectors, path.Child("selectors"))...)
-	errs = append(errs, tooMany(path.Child("tolerations"), len(d.tolerations), resourceapi.DeviceTolerationsMaxLength)...)
 	for i, each := range d.tolerations {
 		errs = append(errs, toleration(each, path.Child("tolerations").Index(i))...)
 	}
-	if d.capacity != nil {
-		errs = append(errs, capacityRequests(d.capacity.Requests, path.Child("capacity", "requests"))...)
-	}
-	return append(errs, c.derived(d.derived, path.Child("derivedAttributes"))...)
+	return errs
 }
 
 func amount(mode resourceapi.DeviceAllocationMode, count int64, path *field.Path) field.ErrorList {

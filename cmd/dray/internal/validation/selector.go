@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -21,7 +23,8 @@ func (c *Checker) selectors(selectors []resourceapi.DeviceSelector, path *field.
 	return errs
 }
 
-func (c *Checker) derived(attributes []resourceapi.DeviceDerivedAttribute, path *field.Path) field.ErrorList {
+// derived validates the attributes that a request defines, by whose names constraints refer to it.
+func (c *Checker) derived(attributes []resourceapi.DeviceDerivedAttribute, compared map[comparedAttribute]bool, path *field.Path, names ...string) field.ErrorList {
 	errs := tooMany(path, len(attributes), resourceapi.DeviceDerivedAttributesMaxSize)
 	seen := make(map[resourceapi.FullyQualifiedName]bool)
 	for i, attribute := range attributes {
@@ -31,6 +34,9 @@ func (c *Checker) derived(attributes []resourceapi.DeviceDerivedAttribute, path 
 			errs = append(errs, field.Duplicate(at.Child("name"), shorten(string(attribute.Name))))
 		}
 		seen[attribute.Name] = true
+		if attribute.Name != "" && !slices.ContainsFunc(append(names, ""), func(name string) bool { return compared[comparedAttribute{name, attribute.Name}] }) {
+			errs = append(errs, field.Invalid(at.Child("name"), shorten(string(attribute.Name)), "no constraint about this request compares it"))
+		}
 		errs = append(errs, expression(attribute.Expression, c.expressions.CheckDerived, at.Child("expression"))...)
 	}
 	return errs

@@ -6,6 +6,9 @@ package validation_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/cmd/dray/internal/validation"
 )
 
 func TestSlices(t *testing.T) {
@@ -46,6 +49,14 @@ spec.sharedCounters[2].counters: Required value`},
 			"spec.sharedCounters[0].counters: Too many: 33: must have at most 32 items"},
 		{"partition type", sliceOf("nodeName: n, partitionTypeAttribute: profile"),
 			`spec.partitionTypeAttribute: Invalid value: "profile": must include a domain, as in dra.example.com/name`},
+		{"partition type of whole devices", sliceOf("nodeName: n, partitionTypeAttribute: gpu.example.com/kind, devices: [{name: d, attributes: {kind: {string: a}}}]"),
+			`spec.partitionTypeAttribute: Invalid value: "gpu.example.com/kind": needs devices that consume counters`},
+		{"partition types", sliceOf("nodeName: n, partitionTypeAttribute: gpu.example.com/kind, devices: [{name: w}, {name: a, attributes: {kind: {string: k}}, " + counting + "}, " +
+			"{name: b, attributes: {gpu.example.com/kind: {int: 1}}, " + counting + "}, {name: c, " + counting + "}]"),
+			`spec.devices[2].attributes[gpu.example.com/kind]: Invalid value: "": must be a string: it is the partitionTypeAttribute
+spec.devices[3].attributes[gpu.example.com/kind]: Required value: is the partitionTypeAttribute of a device that consumes counters`},
+		{"counters below zero, which the API server takes", sliceOf("nodeName: n, sharedCounters: [{name: a, counters: {c: {value: -1}}}]"), ""},
+		{"no device has nodes of its own", sliceOf("perDeviceNodeSelection: false"), "spec.perDeviceNodeSelection: Invalid value: false: must be true or left out"},
 		{"skipped", sliceOf("nodeName: n, skipNodeOperations: [NodePrepareResources, NodeUnprepareResources]"), ""},
 		{"all skipped", sliceOf("nodeName: n, skipNodeOperations: [NodePrepareResources, '*']"), ""},
 		{"only prepare skipped", sliceOf("nodeName: n, skipNodeOperations: [NodePrepareResources]"),
@@ -58,7 +69,7 @@ spec.skipNodeOperations[2]: Duplicate value: "*"`},
 
 func TestDevices(t *testing.T) {
 	checkRules(t, []rule{
-		{"fine", deviceOf("attributes: {a: {ints: [1, 2]}, gpu.example.com/b: {version: 1.2.3}}, bindingConditions: [a.example.com/Ready], bindingFailureConditions: [Failed]"), ""},
+		{"fine", deviceOf("attributes: {a: {ints: [1, 2]}, gpu.example.com/b: {version: 1.2.3}, a/b/c: {int: 1}}, capacity: {c: {value: -1}}, bindingConditions: [a.example.com/Ready], bindingFailureConditions: [Failed]"), ""},
 		{"empty list", deviceOf("attributes: {a: {strings: []}}"),
 			"spec.devices[0].attributes[a]: Invalid value: 0: must have exactly one value: int, bool, string, version, or a list of them that is not empty"},
 		{"too many attributes and capacities", deviceOf("attributes: {" + listOf(16, "a%d: {int: 1}") + "}, capacity: {" + listOf(17, "c%d: {value: 1}") + "}"),
@@ -78,7 +89,10 @@ spec.devices[0].attributes[b].strings[1]: Too long: may not be more than 64 byte
 			`spec.devices[0].bindingConditions: Too many: 5: must have at most 4 items
 spec.devices[0].bindingFailureConditions: Too many: 5: must have at most 4 items`},
 		{"condition names", deviceOf("bindingConditions: ['', a b]"),
-			"spec.devices[0].bindingConditions[0]: Required value\n" + `spec.devices[0].bindingConditions[1]: Invalid value: "a b": ` + keyRule},
+			"spec.devices[0].bindingConditions[0]: Required value\n" + `spec.devices[0].bindingConditions[1]: Invalid value: "a b": ` + keyRule + `
+spec.devices[0].bindingFailureConditions: Required value: must be set together with bindingConditions`},
+		{"only conditions of failure", deviceOf("bindingFailureConditions: [Failed]"),
+			"spec.devices[0].bindingConditions: Required value: must be set together with bindingFailureConditions"},
 		{"a condition twice", deviceOf("bindingConditions: [Ready, Ready], bindingFailureConditions: [Failed, Failed, Ready]"),
 			`spec.devices[0].bindingConditions[1]: Duplicate value: "Ready"
 spec.devices[0].bindingFailureConditions[1]: Duplicate value: "Failed"
@@ -120,8 +134,11 @@ spec.devices[0].capacity[c].requestPolicy.validValues[3]: Invalid value: "11": m
 			"spec.devices[0].capacity[c].requestPolicy.validValues: Too many: 11: must have at most 10 items"},
 		{"no min", policyOf("default: 1, validRange: {max: 2}"),
 			"spec.devices[0].capacity[c].requestPolicy.validRange.min: Required value"},
-		{"min below zero", policyOf("default: 1, validRange: {min: -1}"),
-			`spec.devices[0].capacity[c].requestPolicy.validRange.min: Invalid value: "-1": must not be negative`},
+		{"min below zero", policyOf("default: 1, validRange: {min: -1}"), ""},
+		{"min below zero, with a step", policyOf("default: 1, validRange: {min: -1, step: 1}"),
+			`spec.devices[0].capacity[c].requestPolicy.validRange.min: Invalid value: "-1": with a step, must not be negative, and 63 bits must hold it`},
+		{"too small fractions", policyOf("default: 1, validRange: {min: 100u}"),
+			`spec.devices[0].capacity[c].requestPolicy.validRange.min: Invalid value: "100u": with fractions, must be a number of thousandths that 63 bits can hold`},
 		{"default below min", policyOf("default: 1, validRange: {min: 2}"),
 			`spec.devices[0].capacity[c].requestPolicy.validRange.min: Invalid value: "2": must not be above the default, 1`},
 		{"default above max", policyOf("default: 3, validRange: {min: 1, max: 2}"),
@@ -157,5 +174,35 @@ spec.deviceSelector.device: Invalid value: "D": ` + labelRule},
 		{"taint", taintRuleOf("taint: {key: '', effect: ''}"),
 			`spec.taint.key: Required value
 spec.taint.effect: Required value`},
+	})
+}
+
+// Without DRAFractionalCapacityRange, fractions are rounded up to whole numbers before they are compared.
+func TestFractionsThatAreNotCounted(t *testing.T) {
+	checker := validation.New(validation.Programs{Cache: cel.NewCache(1)}, false)
+	for policy, want := range map[string]int{
+		"default: 2, validRange: {min: 2, max: 9, step: 1}": 0, "default: 2, validRange: {min: 2, max: 10, step: 1500m}": 0, "default: 2, validRange: {min: 2, max: 5, step: 1500m}": 1,
+		"default: 500m, validValues: [500m, 1]": 1, "default: 500m, validValues: [500m, 2]": 0, "default: 1, validRange: {min: 100u}": 0,
+	} {
+		if got := checker.Object(policyOf(policy)); len(got) != want {
+			t.Errorf("%s: %v, want %d errors", policy, got, want)
+		}
+	}
+}
+
+func TestNodeSelectors(t *testing.T) {
+	const at = "spec.nodeSelector.nodeSelectorTerms"
+	checkRules(t, []rule{
+		{"fine", selectedBy("{matchExpressions: [{key: k, operator: In, values: [a]}, {key: k, operator: Gt, values: [x]}, {key: k, operator: Exists}], matchFields: [{key: metadata.name, operator: NotIn, values: [n]}]}"), ""},
+		{"no term", selectedBy(""), at + ": Required value: must have at least one term"},
+		{"two terms", selectedBy("{}, {}"), at + ": Invalid value: 2: must have exactly one term"},
+		{"two terms of a device", sliceOf("perDeviceNodeSelection: true, devices: [{name: d, nodeSelector: {nodeSelectorTerms: [{}, {}]}}]"), ""},
+		{"labels", selectedBy("{matchExpressions: [{key: '', operator: In, values: ['-']}, {key: k, operator: In}, {key: k, operator: Exists, values: [a]}, {key: k, operator: Lt, values: ['1', '2']}, {key: k, operator: Near}]}"),
+			at + "[0].matchExpressions[0].key: Required value\n" + at + `[0].matchExpressions[0].values[0]: Invalid value: "-": ` + valueRule + "\n" +
+				at + "[0].matchExpressions[1].values: Required value: operator In needs a value\n" + at + "[0].matchExpressions[2].values: Forbidden: operator Exists has no values\n" +
+				at + "[0].matchExpressions[3].values: Invalid value: 2: must be one value\n" + at + `[0].matchExpressions[4].operator: Invalid value: "Near": must be In, NotIn, Exists, DoesNotExist, Gt or Lt`},
+		{"fields", selectedBy("{matchFields: [{key: metadata.name, operator: Exists}, {key: spec.x, operator: In}, {key: metadata.name, operator: In, values: ['N']}, {key: metadata.name, operator: In, values: [a, b]}]}"),
+			at + `[0].matchFields[0].operator: Invalid value: "Exists": must be In or NotIn` + "\n" + at + `[0].matchFields[1].key: Invalid value: "spec.x": must be metadata.name` + "\n" +
+				at + `[0].matchFields[2].values[0]: Invalid value: "N": ` + subdomainRule + "\n" + at + "[0].matchFields[3].values: Invalid value: 2: must be one value"},
 	})
 }

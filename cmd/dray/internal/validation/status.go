@@ -4,7 +4,11 @@
 package validation
 
 import (
+	"context"
+
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -12,16 +16,24 @@ import (
 // claimStatus validates the consumers of a claim, and its allocation.
 func claimStatus(claim *resourceapi.ResourceClaim, path *field.Path) field.ErrorList {
 	errs := reservedFor(claim.Status.ReservedFor, path.Child("reservedFor"))
-	if claim.Status.Allocation == nil {
+	allocation := claim.Status.Allocation
+	if allocation == nil {
+		if len(claim.Status.ReservedFor) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("reservedFor"), "needs an allocation"))
+		}
 		return errs
 	}
 	known := requestNames(claim.Spec.Devices.Requests)
-	devices, at := claim.Status.Allocation.Devices, path.Child("allocation", "devices")
+	devices, at := allocation.Devices, path.Child("allocation", "devices")
 	errs = append(errs, tooMany(at.Child("results"), len(devices.Results), resourceapi.AllocationResultsMaxSize)...)
 	for i := range devices.Results {
 		errs = append(errs, result(&devices.Results[i], known, at.Child("results").Index(i))...)
 	}
-	return append(errs, allocatedConfigs(devices.Config, known, at.Child("config"))...)
+	errs = append(errs, allocatedConfigs(devices.Config, known, at.Child("config"))...)
+	if allocation.NodeSelector != nil {
+		errs = append(errs, nodeSelector(allocation.NodeSelector, path.Child("allocation", "nodeSelector"))...)
+	}
+	return errs
 }
 
 func reservedFor(consumers []resourceapi.ResourceClaimConsumerReference, path *field.Path) field.ErrorList {
@@ -52,7 +64,14 @@ func result(result *resourceapi.DeviceRequestAllocationResult, known map[string]
 	errs = append(errs, driverName(result.Driver, path.Child("driver"))...)
 	errs = append(errs, poolName(result.Pool, path.Child("pool"))...)
 	errs = append(errs, label(result.Device, path.Child("device"))...)
-	return append(errs, capacityRequests(result.ConsumedCapacity, path.Child("consumedCapacity"))...)
+	for i, each := range result.Tolerations {
+		errs = append(errs, toleration(each, path.Child("tolerations").Index(i))...)
+	}
+	if id := result.ShareID; id != nil {
+		errs = append(errs, validate.UUID(context.Background(), operation.Operation{}, path.Child("shareID"), id, nil)...)
+	}
+	errs = append(errs, skipped(result.SkipNodeOperations, path.Child("skipNodeOperations"))...)
+	return append(errs, binding(result.BindingConditions, result.BindingFailureConditions, path)...)
 }
 
 // allocatedConfigs validates configs of an allocation, which come from the class and from the
@@ -60,6 +79,14 @@ func result(result *resourceapi.DeviceRequestAllocationResult, known map[string]
 func allocatedConfigs(configs []resourceapi.DeviceAllocationConfiguration, known map[string]bool, path *field.Path) field.ErrorList {
 	errs := tooMany(path, len(configs), 2*resourceapi.DeviceConfigMaxSize)
 	for i, config := range configs {
+		switch at := path.Index(i).Child("source"); config.Source {
+		case resourceapi.AllocationConfigSourceClass, resourceapi.AllocationConfigSourceClaim:
+		case "":
+			errs = append(errs, field.Required(at, ""))
+		default:
+			errs = append(errs, field.NotSupported(at, resourceapi.AllocationConfigSource(shorten(string(config.Source))),
+				[]resourceapi.AllocationConfigSource{resourceapi.AllocationConfigSourceClass, resourceapi.AllocationConfigSourceClaim}))
+		}
 		errs = append(errs, references(config.Requests, known, path.Index(i).Child("requests"))...)
 		errs = append(errs, configuration(config.DeviceConfiguration, path.Index(i))...)
 	}
