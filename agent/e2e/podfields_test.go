@@ -6,6 +6,7 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -94,8 +95,17 @@ var notHonoured = map[string]with{
 	}),
 }
 
+// needsRoot skips a test of what a dray-agent of another user refuses: users, groups and limits of processes.
+func needsRoot() {
+	GinkgoHelper()
+	if user := os.Geteuid(); user != 0 {
+		Skip(fmt.Sprintf("needs root, to give users and groups to processes; this is user %d", user))
+	}
+}
+
 var _ = Describe("A pod as processes", Serial, func() {
 	It("that says what they cannot have never runs, and its status names the field", func(ctx SpecContext) {
+		needsRoot()
 		s := newSite(ctx)
 		names := make(map[string]string)
 		for i, want := range slices.Sorted(maps.Keys(notHonoured)) {
@@ -118,6 +128,7 @@ var _ = Describe("A pod as processes", Serial, func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("that sets much else has all of it", func(ctx SpecContext) {
+		needsRoot()
 		s := newSite(ctx)
 
 		By("the user, groups and files of a restricted pod with a group for its files")

@@ -93,6 +93,7 @@ func (a *arena) events(ctx context.Context, pod, reason string) ([]string, error
 
 var _ = Describe("A node that runs processes", Serial, func() {
 	It("shows the logs of its pods, which have the rights of their namespace", func(ctx SpecContext) {
+		needsRoot()
 		s := newSite(ctx)
 		_, err := client.CoreV1().Namespaces().Patch(ctx, s.namespace, "application/merge-patch+json",
 			[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`), metav1.PatchOptions{})
@@ -178,6 +179,7 @@ var _ = Describe("A node that runs processes", Serial, func() {
 	}, SpecTimeout(10*time.Minute))
 
 	It("runs init containers and probes, and limits what it can", func(ctx SpecContext) {
+		needsRoot()
 		s := newSite(ctx)
 		exec := func(command string) *corev1.Probe {
 			return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", command}}}, PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 60}
