@@ -232,7 +232,8 @@ func roundIntoRange(f Features, asked resource.Quantity, r *resourceapi.Capacity
 	if (value-low)%step != 0 {
 		steps++
 	}
-	if low >= 0 && steps > (math.MaxInt64-low)/step {
+	// From below zero, what is left up to the largest number is no number: upstream takes it for one in thousandths.
+	if (in == milli || low >= 0) && steps > (math.MaxInt64-low)/step {
 		return resource.Quantity{}, fmt.Errorf("request %s is too large to be rounded to a step of its valid range", asked.String())
 	}
 	return in.quantity(low+step*steps, r.Step.Format), nil
