@@ -70,7 +70,7 @@ func TestMemoryChangesNothing(t *testing.T) {
 	ctx := context.Background()
 	asked, told := 0, 0
 	for n := range uint64(fewer(100)) { // fewer have none that is told more
-		seed := 250 + n
+		seed := 1000 + n
 		q := generate(t, seed)
 		various := variousOptions(q.Features)
 		shared := allocator.NewMemory(allocator.MemoryOptions{})

@@ -10,7 +10,8 @@
 //
 //	nodes -> classes -> pools and devices -> allocated claims -> claims -> oddities
 //
-// Oddities are values that the API allows, or that stored objects may have, and that nobody thinks of.
+// Oddities are values that the API allows, or that stored objects may have, and that nobody thinks of. Some of them the
+// API server takes although its documentation permits them not.
 //
 // Small cases (profiles Shares and Pairs) are drawn by features instead of topics: a few
 // devices with two or three attributes of few values, and as many requests as make

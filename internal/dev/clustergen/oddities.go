@@ -26,6 +26,7 @@ func (g *generator) addOddities() {
 	for range 1 + g.intn(4) {
 		pick(g, oddities...)(g)
 	}
+	pick(g, accepted...)(g)
 }
 
 // repeatNames gives devices an attribute with and without the domain of their driver, and in capitals, and

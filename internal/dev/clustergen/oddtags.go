@@ -21,6 +21,7 @@ import (
 var oddTags = []Tag{
 	"names with and without domain", "quantities in thousandths", "repeated elements", "rare operators", "tolerations with seconds",
 	"empty binding conditions", "config without requests", "unknown names", "strange capacity in use", "negative counters", "eight alternatives",
+	"negative capacity", "two slashes", "both kinds of a constraint", "several terms of a device", "many tolerations", "strange capacity requests",
 }
 
 func (t tagger) oddities(c *alloctest.Case) {
@@ -47,13 +48,16 @@ func (t tagger) oddSlice(slice *resourceapi.ResourceSlice) {
 		}
 	}
 	for _, device := range slice.Spec.Devices {
+		t.set("several terms of a device", device.NodeSelector != nil && len(device.NodeSelector.NodeSelectorTerms) > 1)
 		for name, attribute := range device.Attributes {
+			t.set("two slashes", name == "a/b/c")
 			_, qualified := device.Attributes[resourceapi.QualifiedName(slice.Spec.Driver)+"/"+name]
 			t.set("names with and without domain", qualified)
 			t.set("repeated elements", len(slices.Compact(slices.Sorted(slices.Values(attribute.IntValues)))) < len(attribute.IntValues))
 		}
 		for _, capacity := range device.Capacity {
 			t.set("quantities in thousandths", rewritten(capacity.Value))
+			t.set("negative capacity", capacity.Value.Sign() < 0)
 		}
 		t.set("empty binding conditions", device.BindingConditions != nil && len(device.BindingConditions) == 0)
 		for _, consumption := range device.ConsumesCounters {
@@ -71,12 +75,19 @@ func (t tagger) oddClaim(claim *resourceapi.ResourceClaim) {
 	devices := &claim.Spec.Devices
 	known := requestNames(claim)
 	for _, constraint := range devices.Constraints {
+		t.set("both kinds of a constraint", constraint.MatchAttribute != nil && constraint.DistinctAttribute != nil)
 		t.set("unknown names", slices.ContainsFunc(constraint.Requests, func(name string) bool { return !slices.Contains(known, name) }))
 	}
 	t.set("config without requests", len(devices.Requests) == 0 && len(devices.Config) > 0)
 	for _, request := range devices.Requests {
 		t.set("eight alternatives", len(request.FirstAvailable) == resourceapi.FirstAvailableDeviceRequestMaxSize)
 		if request.Exactly != nil {
+			t.set("many tolerations", len(request.Exactly.Tolerations) > resourceapi.DeviceTolerationsMaxLength)
+			if request.Exactly.Capacity != nil {
+				for name := range request.Exactly.Capacity.Requests {
+					t.set("strange capacity requests", slices.Contains(strangeNames, name))
+				}
+			}
 			t.set("tolerations with seconds", slices.ContainsFunc(request.Exactly.Tolerations, func(x resourceapi.DeviceToleration) bool {
 				return ptr.Deref(x.TolerationSeconds, 0) != 0
 			}))

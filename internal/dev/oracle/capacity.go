@@ -47,11 +47,24 @@ func (w *world) checkStaticCapacity(d *device, by *want) error {
 	}
 	for name, capacity := range d.api.Capacity {
 		consumed := w.consumed(d, by, name)
+		if consumed.Sign() < 0 || w.countsFromBelowZero(by, name, capacity.RequestPolicy) {
+			return fmt.Errorf("capacity %s: that is an error", name)
+		}
 		if consumed.Cmp(capacity.Value) > 0 || !w.allowed(consumed, capacity.RequestPolicy) {
 			return fmt.Errorf("capacity %s: cannot give %s", name, consumed.String())
 		}
 	}
 	return nil
+}
+
+// countsFromBelowZero reports whether a request has to be rounded to a step, in thousandths, of a range that begins below zero.
+func (w *world) countsFromBelowZero(by *want, name resourceapi.QualifiedName, policy *resourceapi.CapacityRequestPolicy) bool {
+	if by.capacity == nil || policy == nil || policy.ValidRange == nil || policy.ValidRange.Step == nil || !w.c.Features.FractionalCapacityRange {
+		return false
+	}
+	requested, asked := by.capacity.Requests[name]
+	least := policy.ValidRange.Min
+	return asked && least.Sign() < 0 && requested.Cmp(*least) >= 0
 }
 
 // consumed is how much of a capacity one allocation for the request takes.

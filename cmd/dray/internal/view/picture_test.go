@@ -68,7 +68,10 @@ func pictureOf(t *testing.T, objects *input.Objects) *Picture {
 		return nil // what cannot be used cannot be shown
 	}
 	p, err := NewPicture(t.Context(), c, Options{})
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "the value must be an integer"):
+		return nil // nor can slices for nodes that no scheduler can tell
+	case err != nil:
 		t.Fatal(err)
 	}
 	return p
