@@ -101,6 +101,15 @@ func (c *contents) addDevice(d *Device, inUse bool) error {
 			return fmt.Errorf("capacity %q: %w", name, err)
 		}
 	}
+	if len(published.Taints) > maxTaints {
+		return fmt.Errorf("it has %d taints, of at most %d", len(published.Taints), maxTaints)
+	}
+	for i := range published.Taints {
+		// Without this taint, pods could get a device that is not for them.
+		if err := checkTaint(&published.Taints[i]); err != nil {
+			return fmt.Errorf("taint %q: %w", published.Taints[i].Key, err)
+		}
+	}
 	c.devices[d.ID] = true
 	c.leaveOutAttributes(d, &published)
 	_, problems := checkNetwork(d.Network)

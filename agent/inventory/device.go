@@ -38,7 +38,8 @@ type Device struct {
 
 	Health   Health
 	Topology Topology
-	// Taints are taints in addition to those for health and for use through the other front.
+	// Taints are taints in addition to those for health and for use through the other front. A device with a taint that the API
+	// server would refuse, or with more than 15 taints in all, is not published: see Unpublished.
 	Taints []resourceapi.DeviceTaint
 	// Data and Network, if set, are reported to users in the status of their claim, if the API
 	// server accepts them: see Unpublished. Data must not exceed 10 KiB as JSON.

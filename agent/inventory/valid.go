@@ -42,9 +42,10 @@ func checkPool(text string) error {
 
 // checkQualifiedName checks the name of an attribute or a capacity.
 func checkQualifiedName(name resourceapi.QualifiedName) error {
-	text := string(name)
-	if !strings.Contains(text, "/") {
-		text = "driver/" + text // a name without a domain has that of the driver
+	domain, id, qualified := strings.Cut(string(name), "/")
+	text := strings.ToLower(domain) + "/" + id // the API server takes capitals here
+	if !qualified {
+		text = "driver/" + string(name) // a name without a domain has that of the driver
 	}
 	return problem(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, nil, &text, nil))
 }
@@ -104,6 +105,22 @@ func checkAttribute(name resourceapi.QualifiedName, attribute *resourceapi.Devic
 // entries returns how many values an attribute has, for the API's limit per device.
 func entries(attribute *resourceapi.DeviceAttribute) int {
 	return max(1, len(attribute.IntValues)+len(attribute.BoolValues)+len(attribute.StringValues)+len(attribute.VersionValues))
+}
+
+// maxTaints leaves room for that of a source that is lost.
+const maxTaints = resourceapi.DeviceTaintsMaxLength - 1
+
+func checkTaint(taint *resourceapi.DeviceTaint) error {
+	problems := validation.IsQualifiedName(taint.Key)
+	problems = append(problems, validation.IsValidLabelValue(taint.Value)...)
+	if len(problems) > 0 {
+		return errors.New(problems[0])
+	}
+	switch taint.Effect {
+	case resourceapi.DeviceTaintEffectNone, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute:
+		return nil
+	}
+	return fmt.Errorf("effect %q: must be None, NoSchedule or NoExecute", taint.Effect)
 }
 
 // checkCapacity returns an error if a capacity is invalid. shared says whether several users may

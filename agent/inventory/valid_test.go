@@ -64,6 +64,14 @@ var unpublishedTests = map[string]unpublished{
 	"fine":                 {having(attributes{"model": text("m"), "x.com/y": text("")}), nil, "a model x.com/y", ""},
 	"attribute's name":     {having(attributes{"model": text("m"), "my attribute": text("m")}), nil, "a model", `attribute "my attribute": not published: `},
 	"attribute's domain":   {having(attributes{"X y/z": text("m")}), nil, bare, `attribute "X y/z": not published: prefix: `},
+	"domain in capitals":   {having(attributes{"X.com/y": text("m")}), nil, "a X.com/y", ""},
+	"taint":                {tainted(1, "example.com/a", "v", "NoExecute"), nil, bare, ""},
+	"taint's key":          {tainted(1, "a b", "", "NoExecute"), nil, "", `taint "a b": name part must consist`},
+	"taint's value":        {tainted(1, "a", "b c", "NoExecute"), nil, "", `taint "a": a valid label`},
+	"taint's effect":       {tainted(1, "a", "", "Never"), nil, "", `taint "a": effect "Never": must be None, NoSchedule or NoExecute`},
+	"taint has no effect":  {tainted(1, "a", "", ""), nil, "", `taint "a": effect ""`},
+	"15 taints":            {tainted(15, "a", "", "None"), nil, bare, ""},
+	"16 taints":            {tainted(16, "a", "", "NoSchedule"), nil, "", "it has 16 taints, of at most 15"},
 	"name has 33 letters":  {having(attributes{resourceapi.QualifiedName(strings.Repeat("a", 33)): text("m")}), nil, bare, "not published: "},
 	"long text":            {having(attributes{"serial": text(strings.Repeat("x", 65))}), nil, bare, "its text has 65 bytes, of at most 64"},
 	"long text in a list":  {having(attributes{"parts": {StringValues: []string{"a", strings.Repeat("x", 65)}}}), nil, bare, "its text has 65 bytes"},
@@ -104,6 +112,13 @@ var unpublishedTests = map[string]unpublished{
 }
 
 func text(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
+
+// tainted makes a device with so many equal taints.
+func tainted(n int, key, value string, effect resourceapi.DeviceTaintEffect) Device {
+	return gpu("a", func(d *Device) {
+		d.Taints = slices.Repeat([]resourceapi.DeviceTaint{{Key: key, Value: value, Effect: effect}}, n)
+	})
+}
 
 func version(s string) resourceapi.DeviceAttribute {
 	return resourceapi.DeviceAttribute{VersionValue: &s}
