@@ -50,6 +50,7 @@ func runProgram(t *testing.T, path string, source []byte) string {
 		}
 	}
 	command := exec.CommandContext(t.Context(), "go", "run", "-overlay", filepath.Join(folder, "overlay.json"), "./"+filepath.Dir(path))
+	command.Env = append(command.Environ(), "CGO_ENABLED=0") // what other builds have compiled, also under the race detector
 	var complaints strings.Builder
 	command.Stderr = &complaints
 	out, err := command.Output()
