@@ -185,7 +185,7 @@ spec.containers[0].resources.claims[4].request: Invalid value: "R": ` + labelRul
 spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: "3Mi": must be a multiple of the size of pages, as in hugepages-2Mi
 spec.containers[0].resources.limits[hugepages-x]: Invalid value: "1": must be a multiple of the size of pages, as in hugepages-2Mi
 spec.containers[0].resources.limits[requests.x/y]: Invalid value: "requests.x/y": must not be in a domain of Kubernetes, nor begin with requests.
-spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be cpu, memory, ephemeral-storage, hugepages-SIZE, or include a domain, as in example.com/gpu`},
+spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": is no resource of Kubernetes; any other must include a domain, as in example.com/gpu`},
 		{"neither", podOf("containers: [], resourceClaims: [{name: a}]"),
 			`spec.resourceClaims[0]: Invalid value: "a": must set exactly one of resourceClaimName and resourceClaimTemplateName`},
 	})

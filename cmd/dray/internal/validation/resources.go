@@ -74,7 +74,7 @@ func resourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	case strings.Contains(text, "/"):
 		return extendedResourceName(&text, path)
 	}
-	return field.ErrorList{field.Invalid(path, shorten(text), "must be cpu, memory, ephemeral-storage, hugepages-SIZE, or include a domain, as in example.com/gpu")}
+	return field.ErrorList{field.Invalid(path, shorten(text), "is no resource of Kubernetes; any other must include a domain, as in example.com/gpu")}
 }
 
 // mayExceed reports whether the pods of a node may have limits that exceed what the node has.
