@@ -193,3 +193,33 @@ func TestRecordsAreSorted(t *testing.T) {
 	}
 	same(t, "records", got, want...)
 }
+
+// TestRecordsThatCannotBeStored: what is not in the checkpoint is not known either, or a restart would know less.
+func TestRecordsThatCannotBeStored(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r, err := openRecords(filepath.Join(folder, "claims"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &claimRecord{Namespace: "ns", Name: "kept", UID: "kept", Pods: []types.UID{"pod"}}
+	if err := r.store(kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(folder, nil, 0o600); err != nil { // a file is no folder
+		t.Fatal(err)
+	}
+	for _, change := range []*claimRecord{{UID: "new", Pods: []types.UID{"pod"}}, {UID: "kept"}} {
+		if err := r.store(change); err == nil {
+			t.Error("a record is stored in a folder that is a file")
+		}
+		if got := r.all(ofPod("pod")); len(got) != 1 || got[0].UID != kept.UID || len(got[0].Pods) != 1 {
+			t.Errorf("after a failure: records %v", got)
+		}
+	}
+}

@@ -199,6 +199,13 @@ func TestPodsThatEnd(t *testing.T) {
 	c := newTestClaimed(t, p)
 	c.markEnding(ended(pod("ending")))
 	c.markEnding(ended(pod("runs")))
+	if c.markEnding(ended(pod("ending"))) {
+		t.Error("the claims of a pod are released twice")
+	}
+	successor := ended(pod("ending"))
+	if successor.UID = "successor"; !c.markEnding(successor) {
+		t.Error("the claims of a pod are not released as another one of its name ended before")
+	}
 	for name, want := range map[string]corev1.PodPhase{"ending": corev1.PodSucceeded, "runs": corev1.PodPending} {
 		if got, err := c.GetPodStatus(t.Context(), "ns", name); err != nil || got.Phase != want {
 			t.Errorf("%s: %v, %v; want %s", name, got, err, want)
