@@ -19,7 +19,7 @@ import (
 )
 
 // TestAnyInventory publishes devices that are often not valid. The API server takes what is
-// published of them, and of a single name or attribute it refuses what is not.
+// published of them. Of a device with a single name, attribute, capacity or taint it refuses what is not.
 func TestAnyInventory(t *testing.T) {
 	t.Parallel()
 	r := anything{rand.New(rand.NewPCG(1, 2))}
@@ -44,15 +44,23 @@ func TestAnyInventory(t *testing.T) {
 	if published < 100 || unpublished < 1000 {
 		t.Errorf("%d devices are published, and %d devices or values are not: that is no test", published, unpublished)
 	}
-	for range 300 {
-		device := inventory.Device{ID: inventory.ID{Driver: driver, Pool: "pool", Device: r.name()}}
-		if r.IntN(3) > 0 {
-			device.ID.Device = "a"
+	for range 1000 {
+		device := inventory.Device{ID: inventory.ID{Driver: driver, Pool: "pool", Device: "a"}, Shares: r.IntN(3)}
+		switch r.IntN(4) {
+		case 0:
+			device.ID.Device = r.name()
+		case 1:
 			device.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{resourceapi.QualifiedName(r.name()): r.attribute()}
+		case 2:
+			device.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{resourceapi.QualifiedName(r.name()): r.capacity()}
+		case 3:
+			device.Taints = []resourceapi.DeviceTaint{r.taint()}
 		}
 		refused := storable(t, resourceapi.ResourceSliceSpec{
 			Driver: driver, NodeName: ptr.To("node"), Pool: resourceapi.ResourcePool{Name: "pool", Generation: 1, ResourceSliceCount: 1},
-			Devices: []resourceapi.Device{{Name: device.ID.Device, Attributes: device.Attributes}},
+			Devices: []resourceapi.Device{{
+				Name: device.ID.Device, Attributes: device.Attributes, Capacity: device.Capacity, Taints: device.Taints, AllowMultipleAllocations: ptr.To(device.Shares > 1),
+			}},
 		})
 		told := (&inventory.Inventory{Devices: []inventory.Device{device}}).Unpublished(driver)
 		if (refused != nil) != (len(told) > 0) {
@@ -87,7 +95,7 @@ func (r anything) pick(good, bad []string) string {
 func (r anything) name() string {
 	return r.pick(
 		[]string{"a", "b", "gpu0", "x1", "model", "d" + fmt.Sprint(r.IntN(100))},
-		[]string{"", "GPU 0", "-a", "a-", "a_b", "a.b", "ü", "A", "a/b", "x.com/y", "X y/z", "/a", "a/", strings.Repeat("a", 33), strings.Repeat("a", 64), strings.Repeat("d", 64) + "/a"},
+		[]string{"", "GPU 0", "-a", "a-", "a_b", "a.b", "ü", "A", "a/b", "x.com/y", "X.com/y", "X y/z", "/a", "a/", strings.Repeat("a", 33), strings.Repeat("a", 64), strings.Repeat("d", 64) + "/a"},
 	)
 }
 
@@ -150,6 +158,10 @@ func (r anything) capacity() resourceapi.DeviceCapacity {
 	return out
 }
 
+func (r anything) taint() resourceapi.DeviceTaint {
+	return resourceapi.DeviceTaint{Key: r.name(), Value: r.name(), Effect: resourceapi.DeviceTaintEffect(r.pick([]string{"NoSchedule", "NoExecute", "None"}, []string{"", "Never"}))}
+}
+
 func (r anything) counters() map[string]resourceapi.Counter {
 	out := make(map[string]resourceapi.Counter)
 	for range r.IntN(4) {
@@ -183,6 +195,9 @@ func (r anything) inventory(driver string) *inventory.Inventory {
 		}
 		for range r.IntN(4) * r.IntN(3) {
 			device.Capacity[resourceapi.QualifiedName(r.name())] = r.capacity()
+		}
+		for range r.IntN(5) / 4 * r.IntN(20) {
+			device.Taints = append(device.Taints, r.taint())
 		}
 		for range r.IntN(4) * r.IntN(2) {
 			consumption := resourceapi.DeviceCounterConsumption{CounterSet: r.name(), Counters: r.counters()}
