@@ -4,6 +4,8 @@
 package process_test
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,4 +61,34 @@ func TestLastLine(t *testing.T) {
 	}
 	f.await(t, "success", isPhase(corev1.PodSucceeded))
 	f.awaitLog(t, "stdout P no end\n")
+}
+
+// TestLogsRotate: the output of a container takes at most so much of the disk.
+func TestLogsRotate(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell("head -c 63000000 /dev/zero | tr '\\0' x; echo; echo last", corev1.RestartPolicyNever)
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "success", isPhase(corev1.PodSucceeded))
+	files, err := filepath.Glob(filepath.Join(f.logs, "ns_a_uid", "main", "*"))
+	if err != nil || len(files) != 5 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || len(content) > 11<<20 {
+			t.Errorf("%s has %d bytes, %v", file, len(content), err)
+		}
+		for line := range bytes.Lines(content) {
+			if fields := strings.SplitN(string(line), " ", 4); len(fields) != 4 || fields[1] != "stdout" || fields[2] != "P" && fields[2] != "F" || len(line) > 17<<10 {
+				t.Fatalf("%s has the line %.100q", file, line)
+			}
+		}
+	}
+	f.awaitLog(t, "stdout F last\n")
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.expectNothing(t)
 }
