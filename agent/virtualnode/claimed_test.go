@@ -192,6 +192,11 @@ func TestTheLatestEndIsTold(t *testing.T) {
 	}
 }
 
+// wordless is a provider that has no pod, and no error about that.
+type wordless struct{ *pods }
+
+func (wordless) GetPod(context.Context, string, string) (*corev1.Pod, error) { return nil, nil }
+
 // A pod whose claims are being released is there with its last status, though the provider has forgotten it; a failure of the
 // provider, and another pod, are told as they are.
 func TestPodsThatEnd(t *testing.T) {
@@ -214,6 +219,15 @@ func TestPodsThatEnd(t *testing.T) {
 	if got, err := c.GetPodStatus(t.Context(), "ns", "none"); got != nil || !errdefs.IsNotFound(err) {
 		t.Errorf("a pod that is not there: %v, %v", got, err)
 	}
+	// A provider may also have neither a pod nor an error.
+	c.inner = wordless{p}
+	if got, err := c.GetPodStatus(t.Context(), "ns", "ending"); err != nil || got.Phase != corev1.PodSucceeded {
+		t.Errorf("ending, and the provider says nothing: %v, %v", got, err)
+	}
+	if got, err := c.GetPodStatus(t.Context(), "ns", "none"); got != nil || err != nil {
+		t.Errorf("a pod of which the provider says nothing: %v, %v", got, err)
+	}
+	c.inner = p
 	if err := c.UpdatePod(t.Context(), pod("ending")); err != nil {
 		t.Errorf("update: %v", err)
 	}
