@@ -188,6 +188,7 @@ func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path str
 		if err != nil {
 			return err
 		}
+		options.Programs = s.Programs() // which has compiled the same expressions
 		if further, err = input.Read(list.Nodes, nil, o.reading(options)); err != nil {
 			return fmt.Errorf("--prices: nodes: %w", err)
 		}
