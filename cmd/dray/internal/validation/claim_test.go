@@ -37,6 +37,7 @@ func TestRequests(t *testing.T) {
 		{"most alternatives", requestsOf("{name: a, firstAvailable: [" + listOf(8, "{name: x%d, deviceClassName: c}") + "]}"), ""},
 		{"too many alternatives", requestsOf("{name: a, firstAvailable: [" + listOf(9, "{name: x%d, deviceClassName: c}") + "]}"),
 			"spec.devices.requests[0].firstAvailable: Too many: 9: must have at most 8 items"},
+		{"an alternative without a class", requestsOf("{name: a, firstAvailable: [{name: x}]}"), "spec.devices.requests[0].firstAvailable[0].deviceClassName: Required value"},
 		{"an alternative twice", requestsOf("{name: a, firstAvailable: [{name: x, deviceClassName: c}, {name: x, deviceClassName: c}]}"),
 			`spec.devices.requests[0].firstAvailable[1].name: Duplicate value: "x"`},
 		{"count below one", requestOf("count: -1"), "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"},
@@ -180,7 +181,7 @@ spec.resourceClaims[1].resourceClaimTemplateName: Required value`},
 		{"claims of containers", podOf("containers: [{name: m, resources: {claims: [{name: a}, {name: a, request: r}, {name: b, request: r}, {name: b, request: s}, {name: b, request: R}]}}], resourceClaims: [{name: a, resourceClaimName: c}, {name: b, resourceClaimName: d}]"),
 			`spec.containers[0].resources.claims[1]: Duplicate value: "a"
 spec.containers[0].resources.claims[4].request: Invalid value: "R": ` + labelRule},
-		{"resources", podOf("containers: [{name: m, resources: {requests: {gpu: 1, memory: 1Gi, ephemeral-storage: 0}, limits: {requests.x/y: 1, a/b/c: 1, a.kubernetes.io/B: 1, hugepages-2Mi: 3Mi, hugepages-x: 1, example.com/gpu: 1}}}]"),
+		{"resources", podOf("containers: [{name: m, resources: {requests: {gpu: 1, cpu: 500m, memory: 1Gi, ephemeral-storage: 0}, limits: {requests.x/y: 1, a/b/c: 1, a.kubernetes.io/B: 1, hugepages-2Mi: 3Mi, hugepages-x: 1, example.com/gpu: 1}}}]"),
 			`spec.containers[0].resources.limits[a/b/c]: Invalid value: "a/b/c": ` + keyForm + `
 spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: "3Mi": must be a multiple of the size of pages, as in hugepages-2Mi
 spec.containers[0].resources.limits[hugepages-x]: Invalid value: "1": must be a multiple of the size of pages, as in hugepages-2Mi

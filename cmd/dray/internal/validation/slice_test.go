@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/cmd/dray/internal/validation"
 )
@@ -47,6 +49,8 @@ spec.sharedCounters[2].counters: Required value`},
 			"spec.sharedCounters: Too many: 9: must have at most 8 items"},
 		{"too many counters", sliceOf("nodeName: n, sharedCounters: [{name: s, counters: {" + listOf(33, "c%d: {value: 1}") + "}}]"),
 			"spec.sharedCounters[0].counters: Too many: 33: must have at most 32 items"},
+		{"generation", parse[resourceapi.ResourceSlice]("{metadata: {name: s}, spec: {driver: d, nodeName: n, pool: {name: p, generation: -1, resourceSliceCount: 0}}}"),
+			"spec.pool.generation: Invalid value: -1: must not be negative\nspec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"},
 		{"partition type", sliceOf("nodeName: n, partitionTypeAttribute: profile"),
 			`spec.partitionTypeAttribute: Invalid value: "profile": must include a domain, as in dra.example.com/name`},
 		{"partition type of whole devices", sliceOf("nodeName: n, partitionTypeAttribute: gpu.example.com/kind, devices: [{name: d, attributes: {kind: {string: a}}}]"),
