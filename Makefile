@@ -239,6 +239,10 @@ soak-cases: ## the random cases of the allocator, all of them, and CASES= of eac
 	DRAY_CASES=all $(GOTEST) -count=1 -timeout 2h ./allocator
 	$(GOTEST) -count=1 -timeout 5h ./allocator/internal/solver -cases $(CASES) -seed $(SEED) -steps 300000
 
+.PHONY: soak-validation
+soak-validation: controlplane ## change CASES= valid objects, and compare what the command line and an API server take
+	DRAY_VALIDATION=$(CASES) $(GOTEST) -count=1 -timeout 2h -run '^TestValidation$$' ./cmd/dray/e2e
+
 .PHONY: soak-memory
 soak-memory: ## the tests of simulate where nothing is remembered, and where all is forgotten at once
 	DRAY_MEMORY=off $(GOTEST) -count=1 -timeout 1h ./simulate
@@ -315,7 +319,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields soak-memory race-simulate test-site soak-agent 'soak-ledger STEPS=1500000' test-kubelet \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' 'soak-moves CASES=20000' soak-commands soak-fields 'soak-validation CASES=100000' soak-memory race-simulate test-site soak-agent 'soak-ledger STEPS=1500000' test-kubelet \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200' 'vuln GOTOOLCHAIN=$(MENDEDGO)'
 
 .PHONY: nightly
